@@ -11,6 +11,7 @@ from lightning.pytorch.callbacks import Checkpoint
 from lightning.pytorch.trainer.states import TrainerFn
 
 from lightrl.callbacks.run_folder import run_folder
+from lightrl.strategies.atomic import name_again
 from lightrl.training.online.policy_optimization import PolicyOptimization
 from lightrl.workers.waiting import waiting
 
@@ -24,12 +25,14 @@ class RunCheckpoints(Checkpoint):
     The last ones and the best one are kept. A run that a config gives a `ModelCheckpoint` saves as that says.
     """
 
-    def __init__(self, every_rollouts: int = 50, every_minutes: float = 30.0, keep: int = 2) -> None:
+    def __init__(self, every_rollouts: int = 50, every_minutes: float = 30.0, keep: int = 2, save_weights_only: bool = False) -> None:
         """
         Args:
             every_rollouts: rollouts between two checkpoints, at most; for modules that make none the time decides.
             every_minutes: minutes between two checkpoints, at most.
             keep: how many of the last ones stay, beside the best.
+            save_weights_only: leave the optimizer out, two thirds of a checkpoint with AdamW. It can be exported, evaluated and generated
+                from, and no run goes on from it; `preempted.ckpt` has the optimizer all the same.
 
         Raises:
             ValueError: a number below 1.
@@ -37,12 +40,14 @@ class RunCheckpoints(Checkpoint):
         for name, value in {"every_rollouts": every_rollouts, "every_minutes": every_minutes, "keep": keep}.items():
             if not value >= 1:
                 raise ValueError(f"RunCheckpoints needs {name} of 1 or more, got {value}")
-        self.every_rollouts, self.every_minutes, self.keep = every_rollouts, every_minutes, keep
+        self.every_rollouts, self.every_minutes, self.keep, self.save_weights_only = every_rollouts, every_minutes, keep, save_weights_only
         self.last: list[str] = []
         """Paths, the newest at the end."""
         self.best_model_path, self.best_score = "", float("-inf")
         """The best one's path and its score, more being better; `ckpt_path: best` takes it."""
         self._saved_at, self._saved_epoch, self._saved_step = time.monotonic(), 0, -1
+        self._worse: str | None = None
+        """The best one before, while a better one waits for the end of its epoch."""
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Count from here."""
@@ -54,23 +59,25 @@ class RunCheckpoints(Checkpoint):
             self._save(trainer, pl_module)
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Save what is better than all before."""
+        """Save what is better than all before; at the end of an epoch with what is saved there anyway."""
         name = next((name for name in SCORES if name in trainer.callback_metrics), None)
         learning = trainer.state.fn == TrainerFn.FITTING and not trainer.sanity_checking and trainer.global_step > 0
         if name is None or not learning or _is_trial(trainer):
             return
         score = SCORES[name] * float(trainer.callback_metrics[name])
         if score > self.best_score:
-            before, self.best_score = self.best_model_path, score
+            self._worse, self.best_score = self.best_model_path, score
             self.best_model_path = self._path(trainer, pl_module, "best-")
-            trainer.save_checkpoint(self.best_model_path, weights_only=False)
-            self._drop(trainer, before)
+            if not trainer.fit_loop.epoch_loop.batch_progress.is_last_batch:
+                self._save_best(trainer)
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Save if it is time, or if this was the last epoch."""
         rollouts = trainer.current_epoch + 1 - self._saved_epoch if isinstance(pl_module, PolicyOptimization) else 0
         if is_last(trainer) or rollouts >= self.every_rollouts or self._time_is_up(trainer):
             self._save(trainer, pl_module)
+        if self._worse is not None:
+            self._save_best(trainer)
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Save, if the run has ended otherwise than after its last epoch."""
@@ -98,9 +105,19 @@ class RunCheckpoints(Checkpoint):
         self.last = [*old, path][-self.keep :]
         self._saved_at, self._saved_epoch, self._saved_step = time.monotonic(), trainer.current_epoch + 1, trainer.global_step
         with waiting("writing a checkpoint"):
-            trainer.save_checkpoint(path, weights_only=False)
+            trainer.save_checkpoint(path, weights_only=self.save_weights_only)
         for other in old[: len(old) + 1 - self.keep]:
             self._drop(trainer, other)
+
+    def _save_best(self, trainer: Trainer) -> None:
+        """Write the best one, or name the last one so if that is of this step: then no byte is written twice."""
+        named = self._saved_step == trainer.global_step and bool(self.last)
+        if named and trainer.is_global_zero:
+            named = name_again(Path(self.last[-1]), Path(self.best_model_path))
+        if not trainer.strategy.broadcast(named):
+            trainer.save_checkpoint(self.best_model_path, weights_only=self.save_weights_only)
+        before, self._worse = self._worse, None
+        self._drop(trainer, before or "")
 
     def _drop(self, trainer: Trainer, path: str) -> None:
         """Remove a checkpoint, unless another run made it: a run that branches off leaves the files of its parent alone."""

@@ -50,6 +50,21 @@ def publish(written: Path, path: Path) -> None:
     _to_disk(path.parent)
 
 
+def name_again(path: Path, other: Path) -> bool:
+    """Give a file or folder another name beside it, without a copy of its bytes; False if the file system has no such names."""
+    written = partial(other)
+    try:
+        if path.is_dir():
+            shutil.copytree(path, written, copy_function=os.link)
+        else:
+            written.hardlink_to(path)
+    except OSError:
+        _delete(written)
+        return False
+    publish(written, other)
+    return True
+
+
 def remove(path: Path) -> None:
     """Delete a file or folder that never looks whole while it is half deleted."""
     if path.is_symlink() or not path.is_dir():

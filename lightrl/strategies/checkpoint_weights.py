@@ -28,7 +28,7 @@ def shapes_in(path: Path) -> Shapes:
 
 
 def refuse_shapes(path: Path, module: LightningModule, among: str = "") -> None:
-    """Compare the weights of a checkpoint with those of a module.
+    """Compare the weights of a checkpoint with those of a module that will have them, and go on from it if its loading is strict.
 
     A module whose `strict_loading` is off may leave weights of the checkpoint alone, and keep frozen weights that are not in it.
 
@@ -36,8 +36,13 @@ def refuse_shapes(path: Path, module: LightningModule, among: str = "") -> None:
         among: what the names of the weights begin with that are compared.
 
     Raises:
-        CheckpointError: they are of another model.
+        CheckpointError: they are of another model, or a run would go on without the state of its optimizer.
     """
+    if module.strict_loading and "lr_schedulers" not in notes_in(path):
+        raise CheckpointError(
+            f"ckpt_path: {str(path)!r} was written without the optimizer (save_weights_only: true), so no run can go on from it.\n"
+            f"To train its weights further: lightrl export --ckpt_path {path} --out FOLDER, and --model.policy.path FOLDER"
+        )
     there, here = shapes_in(path), _shapes_of(module)
     trained = {name for name, parameter in module.named_parameters() if parameter.requires_grad}
     for name in sorted(name for name in there.keys() | here.keys() if name.startswith(among)):

@@ -141,12 +141,19 @@ class ManualDeepSpeedStrategy(DeepSpeedStrategy):
             super().init_deepspeed()
 
     def save_checkpoint(self, checkpoint: dict[str, Any], filepath: str | os.PathLike[str], storage_options: object = None) -> None:
-        """As Lightning does, into a folder of another name, which gets its own when it is complete.
+        """As Lightning does, into a folder of another name, which gets its own when it is complete; weights alone as one file.
 
         Raises:
             CheckpointError: something in it could not be loaded again, or could not be written.
         """
         path = Path(self.broadcast(filepath)).absolute()
+        if "optimizer_states" not in checkpoint:
+            learner: Any = module_of(self).learner
+            # gathered one after the other on all ranks, and kept on the first one's CPU
+            gathered = ((n, learner.adapter.whole(w).detach().cpu()) for n, w in module_of(self).state_dict(keep_vars=True).items())
+            weights = {name: weight for name, weight in gathered if self.is_global_zero}
+            self._on_first_rank(lambda: self.checkpoint_io.save_checkpoint({**checkpoint, "state_dict": weights}, path))
+            return
         self._on_first_rank(lambda: self._make_room(path))
         written = Path(self.broadcast(beside(path, "partial")))
         with onto_disk(path):
@@ -162,8 +169,9 @@ class ManualDeepSpeedStrategy(DeepSpeedStrategy):
         refuse_execution(weights_only)
         path = Path(self.broadcast(checkpoint_path))
         if not (self.load_full_weights and self.zero_stage_3):
-            self._refuse_others(path, check_together(path))
+            written = check_together(path)
             refuse_shapes(path, module_of(self))
+            self._refuse_others(path, written)
         with only_weights():
             return super().load_checkpoint(path, weights_only=True)
 

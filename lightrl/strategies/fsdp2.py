@@ -66,7 +66,7 @@ class FSDP2Strategy(ModelParallelStrategy):
                 checkpoint = super().load_checkpoint(path, weights_only=True)
         finally:
             self.optimizers = optimizers
-        for optimizer, state in zip(optimizers, checkpoint["optimizer_states"], strict=False):
+        for optimizer, state in zip(optimizers, checkpoint.get("optimizer_states", []), strict=False):
             optimizer.load_state_dict(_cut(state, optimizer))
         return checkpoint
 

@@ -16,6 +16,7 @@ from lightrl import DigitSorting, GroupRelative, PolicyOptimization, PromptData,
 from lightrl.callbacks.preemption import PreemptionCheckpoint
 from lightrl.callbacks.run_checkpoints import RunCheckpoints
 from lightrl.callbacks.run_summary import checkpoint_of
+from lightrl.strategies.checkpoint_io import tensor_bytes
 
 DATA = {"train": DigitSorting(examples=40)}
 
@@ -114,6 +115,47 @@ def test_a_run_resumed_from_any_of_them_ends_like_one_that_was_never_stopped(tmp
         assert torch.equal(mine, other)
     assert saver.best_score == pytest.approx(0.3 if name.startswith("best") else 0.2)
     assert names(part)[-1] == "rollout=5.ckpt"
+
+
+def test_a_run_of_one_rollout_wrote_the_same_checkpoint_twice(tmp_path: Path) -> None:
+    saver = RunCheckpoints()
+    fitted(tmp_path, 1, saver, check_val_every_n_epoch=1)
+    assert names(tmp_path) == ["best-rollout=1.ckpt", "rollout=1.ckpt"]
+    best, last = (tmp_path / "checkpoints" / name for name in names(tmp_path))
+    assert best.samefile(last)
+    assert saver.best_model_path == str(best)
+    # the one stays when the other goes
+    fitted(tmp_path, 4, RunCheckpoints(keep=1), Scores(*[-1.0] * 5), resume=str(last), check_val_every_n_epoch=1)
+    assert names(tmp_path) == ["best-rollout=1.ckpt", "rollout=4.ckpt"]
+    assert torch.load(best, weights_only=True)["epoch"] == 0
+
+
+def test_the_best_one_is_written_where_the_disk_has_no_second_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(self: Path, target: Path) -> None:
+        raise PermissionError("no such thing here")
+
+    monkeypatch.setattr(Path, "hardlink_to", refuse)
+    fitted(tmp_path, 1, RunCheckpoints(), check_val_every_n_epoch=1)
+    best, last = (tmp_path / "checkpoints" / name for name in names(tmp_path))
+    assert not best.samefile(last)
+    assert best.stat().st_size == pytest.approx(last.stat().st_size, rel=0.01)
+
+
+def test_without_the_optimizer_a_checkpoint_is_a_third_as_large_and_no_run_goes_on_from_it(tmp_path: Path) -> None:
+    fitted(tmp_path / "whole", 2, RunCheckpoints(), limit_val_batches=0)
+    run = fitted(tmp_path / "light", 2, RunCheckpoints(save_weights_only=True), check_val_every_n_epoch=1)
+    whole, light = (torch.load(tmp_path / name / "checkpoints" / "rollout=2.ckpt", weights_only=True) for name in ("whole", "light"))
+    assert tensor_bytes(light) == tensor_bytes(light["state_dict"]) == tensor_bytes(whole["state_dict"])
+    # AdamW has two numbers for each weight and one for each tensor; a head that is tied stands twice among the weights
+    weights, tensors = sum(w.nbytes for w in run.subject.policy.parameters()), len(list(run.subject.policy.parameters()))
+    assert tensor_bytes(whole) - tensor_bytes(light) == 2 * weights + 4 * tensors
+    path = str(tmp_path / "light" / "checkpoints" / "rollout=2.ckpt")
+    with pytest.raises(ValueError, match=r"written without the optimizer \(save_weights_only: true\), so no run can go on from it"):
+        fitted(tmp_path / "light", 3, RunCheckpoints(), limit_val_batches=0, resume=path)
+    subject = module()
+    quiet_trainer(default_root_dir=tmp_path).validate(subject, datamodule=PromptData(**DATA, validation_size=8), ckpt_path=path)
+    for mine, other in zip(subject.policy.parameters(), run.subject.policy.parameters(), strict=True):
+        assert torch.equal(mine, other)
 
 
 def test_a_run_that_branches_off_leaves_the_files_of_its_parent(tmp_path: Path) -> None:

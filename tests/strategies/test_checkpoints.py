@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 import torch
 import yaml
+from safetensors.torch import load_file
 
 from lightrl.cli import main
 from lightrl.strategies.checkpoint_files import LIST, only_weights
@@ -62,9 +63,12 @@ class Runs:
 
     def lightrl(self, verb: str, name: str, *words: str) -> subprocess.CompletedProcess[str]:
         (self.folder / f"{name}.yaml").write_text(yaml.safe_dump(config(self.strategy, name)))
+        return self.command(verb, "--config", f"{name}.yaml", *words)
+
+    def command(self, *words: str) -> subprocess.CompletedProcess[str]:
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": f"{os.environ.get('PYTHONPATH', '')}:{HERE}"}
         environment |= {"WITNESS_FOLDER": str(self.folder)}
-        command = [sys.executable, "-m", "lightrl", verb, "--config", f"{name}.yaml", *words]
+        command = [sys.executable, "-m", "lightrl", *words]
         return subprocess.run(command, cwd=self.folder, env=environment, capture_output=True, text=True, timeout=280, check=False)
 
     def saved(self, name: str = "whole") -> list[Path]:
@@ -144,6 +148,28 @@ def test_resumed_runs_end_where_the_uninterrupted_one_does(runs: Runs) -> None:
         for name, weight in one["weights"].items():
             assert weight == pytest.approx(other["weights"][name], abs=1e-6), name
     assert not list(runs.folder.rglob("*.partial-*"))
+
+
+def test_weights_alone_are_one_file_that_is_exported_and_not_gone_on_from(runs: Runs) -> None:
+    config_of, saver = runs.folder / "light.yaml", {"save_weights_only": True, "every_rollouts": 1}
+    light = config(runs.strategy, "light")
+    light["trainer"]["callbacks"][1] = {"class_path": "RunCheckpoints", "init_args": saver}
+    light["trainer"] |= {"default_root_dir": "light", "check_val_every_n_epoch": 1}
+    config_of.write_text(yaml.safe_dump(light))
+    ended = runs.command("fit", "--config", "light.yaml", "--rollouts", "1")
+    assert ended.returncode == 0, ended.stderr
+    (last,) = (runs.folder / "light").rglob("rollout=1.ckpt")
+    (best,) = (runs.folder / "light").rglob("best-rollout=1.ckpt")
+    assert last.is_file()
+    assert best.samefile(last)
+    assert last.stat().st_size < 0.6 * sum(file.stat().st_size for file in files_of(runs.saved()[0]))
+    more = runs.command("fit", "--config", "light.yaml", "--ckpt_path", str(last))
+    assert more.returncode == 2
+    assert "was written without the optimizer" in more.stderr, more.stderr
+    written = [runs.command("export", "--config", "light.yaml", "--ckpt_path", str(p), "--out", p.stem) for p in (last, runs.saved()[0])]
+    assert [one.returncode for one in written] == [0, 0], written
+    one, other = (load_file(runs.folder / path.stem / "model.safetensors") for path in (last, runs.saved()[0]))
+    assert all(torch.allclose(one[name], other[name], atol=1e-6) for name in other)
 
 
 def test_nothing_in_any_file_is_executed(runs: Runs, damaged: Path, refused: Callable[[Path], str], tmp_path: Path) -> None:
