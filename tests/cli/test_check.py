@@ -33,6 +33,49 @@ def test_check_shows_algorithm_sizes_data_rewards_and_memory(lightrl: Callable[.
     assert not (tmp_path / "runs").exists()
 
 
+def test_check_did_not_say_what_a_checkpoint_costs_on_disk(lightrl: Callable[..., Any], tmp_path: Path) -> None:
+    words = ["--config", "run.yaml", "--trainer.check_val_every_n_epoch", "2", "--model.policy.hidden", "64", "--model.policy.heads", "2"]
+    said = re.sub(r"\s+", " ", lightrl("check", *words).out)
+    each, kept = re.search(r"each, about (\S+) KiB", said), re.search(r"kept the last 2 and the best: (\S+) MiB at most", said)
+    assert each is not None, said
+    assert kept is not None, said
+    assert 1024 * float(kept[1]) == pytest.approx(3 * float(each[1]), rel=0.01)
+    assert lightrl("fit", *words).status == 0
+    (file,) = tmp_path.rglob("checkpoints/rollout=2.ckpt")
+    assert file.stat().st_size / 1024 == pytest.approx(float(each[1]), rel=0.2)
+
+
+def test_check_says_how_checkpoints_become_smaller_and_where_there_are_none(lightrl: Callable[..., Any], write: Callable[..., Any]) -> None:
+    saver = {"class_path": "RunCheckpoints", "init_args": {"keep": 1, "save_weights_only": True}}
+    write("light.yaml", {"trainer": {"callbacks": [saver]}})
+    full = re.sub(r"\s+", " ", lightrl("check", "--config", "run.yaml").out)
+    assert "RunCheckpoints among trainer.callbacks leaves out with save_weights_only: true" in full
+    light = re.sub(r"\s+", " ", lightrl("check", "--config", "run.yaml", "--config", "light.yaml").out)
+    assert "kept the last 1 and the best" in light
+    assert "no run goes on from it" in light
+    own = lightrl("check", "--config", "run.yaml", "--trainer.callbacks", "ModelCheckpoint").out
+    assert "as ModelCheckpoint says: save_top_k 1" in own
+    assert "none is written" in lightrl("check", "--config", "run.yaml", "--trainer.enable_checkpointing", "false").out
+
+
+def test_check_warns_of_a_run_that_cannot_teach(lightrl: Callable[..., Any], write: Callable[..., Any], config: dict[str, Any]) -> None:
+    # the README's own first command once trained three rollouts at 1e-6
+    few = lightrl("check", "--config", "run.yaml", "--rollouts", "3", "--model.optimizer.lr", "1e-6").out
+    assert "too little: 3 rollouts" in few
+    assert "a rate of 1e-06 moves a weight by about 3e-06 in 3 optimizer steps" in few
+    assert "--model.optimizer.lr 1e-05" in few
+    assert "too little" not in lightrl("check", "--config", "run.yaml", "--rollouts", "100", "--model.optimizer.lr", "1e-6").out
+    cycle = {"class_path": "torch.optim.lr_scheduler.OneCycleLR", "init_args": {"max_lr": 1e-8, "total_steps": 100}}
+    write("cycle.yaml", {"model": {"lr_scheduler": cycle}})
+    slow = lightrl("check", "--config", "run.yaml", "--config", "cycle.yaml", "--rollouts", "100").out
+    assert "--model.lr_scheduler.max_lr 1e-05, or give more --rollouts" in slow
+    model = {"class_path": "SupervisedFineTuning", "init_args": {"policy": config["model"]["policy"]}}
+    write("sft.yaml", {"model": model, "data": config["data"], "trainer": config["trainer"] | {"max_steps": 3}})
+    tuned = lightrl("check", "--config", "sft.yaml", "--model.optimizer.lr", "1e-7").out
+    assert "in 3 optimizer steps" in tuned
+    assert "or give more --trainer.max_steps" in tuned
+
+
 def test_check_does_not_say_all_at_once_where_fit_chooses(lightrl: Callable[..., Any]) -> None:
     assert "all at once" not in lightrl("check", "--config", "run.yaml", "--model.micro_batch_tokens", "auto").out
     assert "all at once" in lightrl("check", "--config", "run.yaml", "--model.micro_batch_tokens", "null").out
@@ -131,7 +174,7 @@ def test_check_refuses_a_schedule_that_is_shorter_than_the_run(
     ("dtype", "optimizer", "momentum", "reference", "total"),
     [
         ("float32", "AdamW", 0.0, False, 16_000),  # weights, gradients, two moments
-        ("bfloat16", "AdamW", 0.0, True, 10_000),
+        ("bfloat16", "AdamW", 0.0, True, 20_000),  # gradients, copies and moments are in float32
         ("float32", "SGD", 0.0, False, 8_000),
         ("float32", "SGD", 0.9, True, 16_000),
     ],

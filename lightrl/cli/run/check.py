@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -45,12 +45,14 @@ def check(words: list[str]) -> int:
         run.prepare()
         length = _schedule(run)
         counts = {name: "endless" if n is None else f"{n:,} prompts" for name, n in run.data.sizes().items()}
-        tables = [*_sections(resolved), *_sizes(run, resolved, length), _table("data", counts), _memory(run.model, resolved)]
+        held = _held(run.model, resolved)
+        models = [_memory(run.model, held), _table("checkpoints", _checkpoints(run, held))]
+        tables = [*_sections(resolved), *_sizes(run, resolved, length), _table("data", counts), *models]
     # a refusal stands alone
     print_notes(resolved.notes)
     for table in tables:
         console.print(table)
-    for line in exceptions_of(run.model):
+    for line in [*exceptions_of(run.model), *_too_little(run, resolved)]:
         console.print(line, markup=False, highlight=False)
     console.print(f"{NOT_COUNTED}\nThe config can be run: lightrl fit {' '.join(words)}", markup=False, highlight=False)
     return 0
@@ -113,7 +115,7 @@ def _planned(run: Run) -> float:
     return planned_steps(run.trainer, run.model.steps_per_epoch(run.data.sizes()["train"]), run.model.steps_per_batch)
 
 
-def _memory(module: PolicyModule, resolved: Resolved) -> Table:
+def _held(module: PolicyModule, resolved: Resolved) -> Held:
     source = module.learner.source
     parameters, trainable = source.parameters(), source.trainable()
     learns_by = getattr(module, "algorithm", getattr(module, "objective", None))
@@ -124,13 +126,61 @@ def _memory(module: PolicyModule, resolved: Resolved) -> Table:
         reference = not isinstance(anchor, BaseReference) and type(anchor) is not FrozenReference
     optimizer: Choice = resolved.model.value("optimizer")
     momentum = float(optimizer.value("momentum") or 0) if "momentum" in optimizer.takes else 0.0
-    held = estimate(parameters, trainable, getattr(source, "dtype", "float32"), optimizer.cls.__name__, momentum, reference)
+    return estimate(parameters, trainable, getattr(source, "dtype", "float32"), optimizer.cls.__name__, momentum, reference)
+
+
+def _memory(module: PolicyModule, held: Held) -> Table:
     rows = {what: f"{in_words(size)} ({count:,} parameters)" for what, (count, size) in held.items()}
     algorithm = getattr(module, "algorithm", None)
     if algorithm is not None:
         others = {"critic": algorithm.critic} | {slot: part for slot, part in algorithm.references.items() if not part.starts_as_policy}
         rows |= {slot: f"{type(part).__name__}: not counted" for slot, part in others.items() if part is not None}
     return _table("memory of models on one device, estimated", rows | {"sum": in_words(sum(size for _, size in held.values()))})
+
+
+def _checkpoints(run: Run, held: Held) -> dict[str, str]:
+    """The bytes of a checkpoint, and how many are kept; adapters are written without their base."""
+    from lightning.pytorch.callbacks import ModelCheckpoint
+
+    from lightrl.callbacks.run_checkpoints import RunCheckpoints
+
+    numbers, size = held["policy: weights"]
+    weights = size * held["policy: gradients"][0] // numbers
+    optimizer = sum(size for what, (_, size) in held.items() if what.endswith(("states", "copies")))
+    found = {}
+    for saver in run.trainer.checkpoint_callbacks:
+        if not isinstance(saver, (RunCheckpoints, ModelCheckpoint)):
+            continue
+        size = weights if saver.save_weights_only else weights + optimizer
+        less = "which RunCheckpoints among trainer.callbacks leaves out with save_weights_only: true"
+        rest = "no run goes on from it" if saver.save_weights_only else f"optimizer {in_words(optimizer)}, {less}"
+        found["each, about"] = f"{in_words(size)} (weights {in_words(weights)}; {rest})"
+        if isinstance(saver, RunCheckpoints):
+            best = bool(run.data.sizes().get("validation"))
+            found["kept"] = f"the last {saver.keep}{' and the best' if best else ''}: {in_words((saver.keep + best) * size)} at most"
+        else:
+            found["kept"] = f"as ModelCheckpoint says: save_top_k {saver.save_top_k}, save_last {saver.save_last}"
+    return found or {"kept": "none is written"}
+
+
+def _too_little(run: Run, resolved: Resolved) -> Iterator[str]:
+    """A line for each number with which a run can hardly teach a policy anything."""
+    steps, rollouts = _planned(run), resolved.rollouts.epochs
+    if run.model.makes_rollouts and rollouts is not None and 0 < rollouts < FEWEST_ROLLOUTS:
+        yield f"too little: {rollouts} rollouts; what fewer than {FEWEST_ROLLOUTS} teach is seldom seen. Type for example: --rollouts 100"
+    rate, key = 0.0, ""
+    # a schedule that has a largest rate of its own overrules the optimizer's
+    for section, name in (("optimizer", "lr"), ("lr_scheduler", "max_lr")):
+        choice = resolved.model.value(section)
+        given = choice.value(name) if isinstance(choice, Choice) and name in choice.takes else None
+        if isinstance(given, (int, float, list)):
+            rate, key = max(given) if isinstance(given, list) else given, f"--model.{section}.{name}"
+    if 0 < rate * steps < LEAST_MOVE:
+        yield (
+            f"too little: a rate of {rate:g} moves a weight by about {rate * steps:.1g} in {int(steps):,} optimizer steps, and less than "
+            f"{LEAST_MOVE:g} changes hardly an answer. Type for example: {key} {LEAST_MOVE:g}, or give more "
+            + ("--rollouts" if run.model.makes_rollouts else "--trainer.max_steps")
+        )
 
 
 def _table(title: str, rows: Mapping[str, str]) -> Table:
@@ -143,23 +193,35 @@ def _table(title: str, rows: Mapping[str, str]) -> Table:
 BYTES = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2}
 """Bytes per number."""
 
+FEWEST_ROLLOUTS = 10
+"""Rollouts after which a small policy was seen to have learnt something."""
+
+LEAST_MOVE = 1e-5
+"""What a weight moves, at most, in a run whose answers stay nearly as they were: AdamW moves it by the learning rate in a step."""
+
 NOT_COUNTED = "Not counted: activations, keys and values while generating, CUDA's own, and what a strategy shards or copies."
 """The memory that the estimate leaves out."""
 
 _STATES = {"AdamW": 2, "Adam": 2, "NAdam": 2, "RAdam": 2, "Adamax": 2, "SGD": 0, "Adagrad": 1, "RMSprop": 1, "Adadelta": 2}
 
 
-def estimate(parameters: int, trainable: int, dtype: str, optimizer: str, momentum: float, reference: bool) -> dict[str, tuple[int, int]]:
-    """Parameters and bytes of weights, gradients, optimizer states and reference, whose numbers are of `dtype`.
+Held = dict[str, tuple[int, int]]
+"""Numbers and bytes of what a run holds, by its title."""
+
+
+def estimate(parameters: int, trainable: int, dtype: str, optimizer: str, momentum: float, reference: bool) -> Held:
+    """Numbers and bytes of weights, gradients, optimizer and reference; what learns is in float32 at least.
 
     SGD with momentum keeps one state per parameter, and an optimizer that is not known is counted as AdamW.
     """
     states = 1 if optimizer == "SGD" and momentum else _STATES.get(optimizer, 2)
     width = BYTES.get(dtype, BYTES["float32"])
+    learns = max(width, BYTES["float32"])
     held = {
-        "policy: weights": (parameters, 1),
-        "policy: gradients": (trainable, 1),
-        f"policy: {optimizer} states": (trainable, states),
-        "reference: weights": (parameters, int(reference)),
+        "policy: weights": (parameters, width),
+        "policy: gradients": (trainable, learns),
+        f"policy: {optimizer} states": (trainable, states * learns),
+        "policy: float32 copies": (trainable, learns if width < learns else 0),
+        "reference: weights": (parameters, width * reference),
     }
-    return {what: (numbers, copies * numbers * width) for what, (numbers, copies) in held.items() if copies}
+    return {what: (numbers, numbers * size) for what, (numbers, size) in held.items() if size}
