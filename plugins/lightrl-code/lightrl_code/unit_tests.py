@@ -117,7 +117,10 @@ class UnitTests(RowReward):
             task = Task(sources, given, before, entry_point, self.in_place)
             passed = passed_asserts(task, self._sandbox)
         else:
-            passed = passed_pairs(sources, [_pair(prompt, pair) for pair in given], self._sandbox)
+            pairs = [_pair(prompt, pair) for pair in given]
+            if not any(pair.output.strip() for pair in pairs):
+                raise ValueError(f"prompt {prompt.id!r}: no test expects an output, so every program that prints nothing would pass")
+            passed = passed_pairs(sources, pairs, self._sandbox)
         return passed if self.partial else float(passed == 1.0)
 
 

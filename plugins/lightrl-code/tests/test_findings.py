@@ -57,6 +57,42 @@ def test_h2_an_assert_that_always_fails_fails_the_test_that_catches_it(reward: U
     assert scored(reward, "def f(n): raise ValueError(n)", tests) == 1.0
 
 
+@pytest.mark.parametrize(
+    "tests",
+    [
+        ["assert True"], ["assert 1 + 1 == 2"], ["assert (f(2) == 4, 'a tuple')"], ["assert f(2) == 4 or True"],
+        ["assert f(2) == 4", "assert True"],
+        ["assert f(2) == 4", "x = 1\nassert x == 1"], ["assert len([1]) == 1"], "assert True", "x = 1\nassert x == 1",
+        "import sys\nsys.exit(0)\nassert f(2) == 4",
+        "def check(candidate):\n    x = 1\n    assert x == 1\n    assert True", [{"input": "2", "output": ""}],
+    ],
+)  # fmt: skip
+def test_h2_a_test_that_asks_nothing_of_the_program_is_an_error_in_the_data(tests: Any, reward: UnitTests) -> None:
+    for program in (ZERO, SQUARE):
+        assert isinstance(scored(reward, program, tests, entry_point="f" if "check" in tests else None), str)
+
+
+def test_h2_an_assert_of_true_beside_others_does_no_harm(reward: UnitTests) -> None:
+    tests = "def check(candidate):\n    assert True, 'this prints if it fails'\n    assert candidate(2) == 4\n    assert True\n"
+    assert scored(reward, ZERO, tests, entry_point="f") == 0.0
+    assert scored(reward, SQUARE, tests, entry_point="f") == 1.0
+
+
+@pytest.mark.parametrize("where", ["{}", "def f(n):\n    {}", "import atexit\natexit.register(lambda: exec({!r}))\ndef f(n): return 0"])
+@pytest.mark.parametrize("ends", ["exit()", "import sys; sys.exit(0)", "import os; os._exit(0)", "raise SystemExit(0)"])
+def test_h2_a_program_that_ends_itself_before_an_assert_passes_nothing(where: str, ends: str, reward: UnitTests) -> None:
+    program = where.format(ends)
+    assert scored(reward, program, ["assert f(2) == 4", "assert f(3) == 9"]) == 0.0
+    assert scored(reward, program, "def check(candidate):\n    assert candidate(2) == 4", entry_point="f") == 0.0
+    assert scored(reward, program, [{"input": "2", "output": "4"}]) == 0.0
+
+
+def test_m3_a_function_called_as_one_of_python_needs_an_entry_point(reward: UnitTests) -> None:
+    program, tests = "def sum(a, b): return a + b", ["assert sum(10, 15) == 25"]
+    assert "needs an entry_point" in str(scored(reward, program, tests))
+    assert scored(reward, program, tests, entry_point="sum") == 1.0
+
+
 @pytest.mark.parametrize("uses", RIGHT)
 def test_m3_a_right_program_passes(uses: str, reward: UnitTests) -> None:
     tests, program = RIGHT[uses]

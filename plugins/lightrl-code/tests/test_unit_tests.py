@@ -117,8 +117,8 @@ def test_what_was_passed_before_the_time_is_over_counts(arguments: dict[str, Any
     program = "def f(x):\n    while x: pass\n    return 0"
     reward = UnitTests(**{**arguments, "limit_s": 0.5})
     assert reward.score(PROMPT, program, tests=["assert f(0) == 0", "assert f(1) == 0", "assert f(0) == 0"]) == pytest.approx(1 / 3)
-    pairs = [{"input": "0", "output": ""}, {"input": "1", "output": ""}, {"input": "0", "output": ""}]
-    assert reward.score(PROMPT, "x = int(input())\nwhile x: pass", tests=pairs) == pytest.approx(1 / 3)
+    pairs = [{"input": "0", "output": "0"}, {"input": "1", "output": "0"}, {"input": "0", "output": "0"}]
+    assert reward.score(PROMPT, "x = int(input())\nwhile x: pass\nprint(0)", tests=pairs) == pytest.approx(1 / 3)
 
 
 @pytest.mark.parametrize(

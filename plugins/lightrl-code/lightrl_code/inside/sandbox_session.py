@@ -65,6 +65,7 @@ class Session:
         self._given, self._due = Counter[int](), Counter[int]()
         self._one_at_a_time = threading.Lock()
         self._over: wire.Closed | None = None
+        self.requests = 0
 
     def start(self, sources: list[str]) -> None:
         """Hand the program over once its sandbox is up."""
@@ -152,6 +153,7 @@ class Session:
         return wait()
 
     def _request(self, what: str, args: tuple[Any, ...], kwargs: dict[str, Any], in_place: bool = False) -> Any:
+        self.requests += 1
         request = {"do": what, "with": self._encoded([list(args), kwargs]), "in_place": in_place}
         reply = self._exchange(request)
         changed = reply.pop("changed", None) if in_place else None

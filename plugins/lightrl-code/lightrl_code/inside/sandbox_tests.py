@@ -1,7 +1,9 @@
 """The tests as code: their asserts say that they were passed, and what cannot be asked of a program elsewhere is refused."""
 
 import ast
+import builtins
 import dis
+import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,7 +22,7 @@ NOTES = (ast.Assert, ast.Assign, ast.AugAssign)
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 SHARED = frozenset({
     "redirect_stdout", "redirect_stderr", "mock", "patch", "tempfile", "environ", "putenv", "chdir", "inspect", "tracemalloc", "settrace",
-    "setprofile", "getrefcount",
+    "setprofile", "getrefcount", "exit", "_exit", "abort",
 })  # fmt: skip
 """Names of modules and functions that act on the process that they are called in; the program is in another one."""
 
@@ -38,6 +40,12 @@ class Step:
     def names(self) -> set[str]:
         """The names in it, those of attributes too."""
         return {name for code in (self.code, *_nested(self.code)) for name in code.co_names}
+
+    def asked_for(self) -> set[str]:
+        """The names that it reads and has not made itself."""
+        steps = [step for code in (self.code, *_nested(self.code)) for step in dis.get_instructions(code)]
+        mine, read_first = assigned(self.code)
+        return {step.argval for step in steps if step.opname in ("LOAD_NAME", "LOAD_GLOBAL")} - {PASSED, TYPE_OF} - (mine - read_first)
 
 
 def parsed(given: str | list[str]) -> list[ast.Module]:
@@ -59,14 +67,16 @@ def steps(given: str | list[str], trees: list[ast.Module], entry: str | None) ->
     functions = [node for tree in counted for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
     bodies = {node.name: node.body for node in functions if [other.name for other in functions].count(node.name) == 1}
     if isinstance(given, list):
-        without = next((text for text, tree in zip(given, trees, strict=True) if not _numbers(tree)), None)
-        if without is not None:
-            raise Broken(f"a test has no assert: {without[:80]!r}")
-        return [_step(tree.body, True, bodies) for tree in counted]
+        tests, own = [_step(tree.body, True, bodies) for tree in counted], set(dir(builtins)) - set(re.findall(r"\w+", entry or ""))
+        for text, tree, test in zip(given, counted, tests, strict=True):
+            if not _numbers(tree) or not test.asked_for() - own:
+                hint = "a program's function that is called as one of Python needs an entry_point"
+                raise Broken(f"a test has no assert about the program: {text[:80]!r}; {hint}")
+        return tests
     (tree,) = counted
     check = next((node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "check"), None)
     if not _numbers(tree):
-        raise Broken("the tests have no assert")
+        raise Broken("the tests have no assert about the program")
     if check is not None:
         if not entry:
             raise Broken("the tests define check(candidate), but there is no entry_point that says what the candidate is")
@@ -124,6 +134,8 @@ class _Counted(ast.NodeTransformer):
         self.generic_visit(node)
         if _always_fails(node):
             return _together(self._reporting(FAILED, node), node)
+        if _says_nothing(node.test):
+            return node
         passed = self._reporting(None, node)
         reached = [] if self._caught else [self._reporting(~self._number, node)]
         return _together(*reached, node, passed)
@@ -170,6 +182,15 @@ def _always_fails(node: ast.AST) -> bool:
         kind = node.exc.func if isinstance(node.exc, ast.Call) else node.exc
         return isinstance(kind, ast.Name) and kind.id == "AssertionError"
     return isinstance(node, ast.Assert) and isinstance(node.test, ast.Constant) and not node.test.value
+
+
+def _says_nothing(test: ast.expr) -> bool:
+    """Whether an assert passes whatever the program does: `True`, `1 + 1 == 2`, `(f(2) == 4, "a tuple")`, `f(2) == 4 or True`."""
+    if isinstance(test, ast.BoolOp):
+        return (any if isinstance(test.op, ast.Or) else all)(map(_says_nothing, test.values))
+    if isinstance(test, (ast.Constant, ast.Tuple, ast.List, ast.Set)):
+        return bool(test.value if isinstance(test, ast.Constant) else test.elts)
+    return not any(isinstance(inner, ast.Name) for inner in ast.walk(test))
 
 
 def _step(body: list[ast.stmt], counts: bool, bodies: dict[str, list[ast.stmt]]) -> Step:
