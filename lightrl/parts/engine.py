@@ -162,6 +162,9 @@ class RolloutEngine(Part):
     comparable_logprobs: bool = True
     """Log-probs of results differ from the trainer's by rounding alone. Where they mean something else, the trainer computes its own in
     their place, and no correction may be set."""
+    probed_at: float = 1.25
+    """The temperature at which log-probs are compared after an update where training samples at 1, so that it is tried too; an engine
+    whose log-probs are comparable at 1 alone says 1."""
     in_process: bool = False
     """It decodes with the trainer's own modules, whose weights are whole from the first request of a batch to its last result."""
     records: bool = False

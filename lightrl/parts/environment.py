@@ -120,6 +120,10 @@ class Environment(Part):
             Prompt(id="messages", messages=({"role": "user", "content": question},), answer="42"),
         )
 
+    def example_turns(self, prompt: Prompt, seed: int) -> Sequence[str]:
+        """The turns of a policy that plays well, so that the tests of its contract come to what stands behind them; none by default."""
+        return ()
+
     @abstractmethod
     def begin(self, prompt: Prompt, seed: int) -> Said | Awaitable[Said]:
         """The whole opening that the policy reads first, its prompt included; called once, first.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lightrl.ops.random import row_seed
 from lightrl.parts.engine import Request, RolloutEngine, SampledPolicy
@@ -52,6 +52,7 @@ def probe(engine: RolloutEngine, questions: Sequence[Question], policy: SampledP
     Raises:
         RuntimeError: the engine cannot go on.
     """
+    sampling = replace(engine.sampling, temperature=engine.probed_at) if engine.sampling.temperature == 1 else engine.sampling
     begun = dict[int, EpisodeState]()
     requests = list[Request]()
     for row, question in enumerate(questions):
@@ -63,7 +64,7 @@ def probe(engine: RolloutEngine, questions: Sequence[Question], policy: SampledP
                 id=episode.number,
                 context=question.context,
                 limit=question.limit,
-                sampling=engine.sampling,
+                sampling=sampling,
                 ends=frozenset(policy.eos_token_ids),
                 seed=row_seed(*episode.key),
                 episode=episode.number,
@@ -80,4 +81,4 @@ def probe(engine: RolloutEngine, questions: Sequence[Question], policy: SampledP
             begun[result.id].sample(result, text="", opened=False)
             waiting.discard(result.id)
     engine.forget(list(begun))
-    return rollout_of(list(begun.values()), engine.sampling.temperature or 1.0, version)
+    return rollout_of(list(begun.values()), sampling.temperature or 1.0, version)

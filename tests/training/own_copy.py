@@ -41,6 +41,17 @@ class Warmer(OwnCopy):
         super().submit(warm)
 
 
+class Untempered(OwnCopy):
+    """Its log-probs are right at temperature 1 alone."""
+
+    def submit(self, requests: Sequence[Request]) -> None:
+        self.asked = {one.id: one.sampling.temperature for one in requests}
+        super().submit(requests)
+
+    def results(self) -> list[Result]:
+        return [replace(one, logprobs=[self.asked[one.id] * p for p in one.logprobs]) for one in super().results()]
+
+
 class Drops(OwnCopy):
     """Takes the weights without the adapters."""
 

@@ -33,7 +33,7 @@ from lightrl.training.evaluating.canary import Canary, PolicyWatch
 from lightrl.types import TrainingBatch
 
 sys.path.insert(0, str(Path(__file__).parent))
-from own_copy import Drops, OneUpdateLate, OwnCopy, Warmer
+from own_copy import Drops, OneUpdateLate, OwnCopy, Untempered, Warmer
 
 PROMPTS = [Prompt(id=str(i), text=f"{i}=") for i in range(6)]
 CPU = torch.device("cpu")
@@ -112,6 +112,15 @@ def test_weights_of_another_seed_are_named_at_once(precision: str) -> None:
 def test_another_temperature_is_named_at_once() -> None:
     with pytest.raises(RuntimeError, match=r"at step 0: over \d+ tokens log-probs differ by"):
         numbers_of(module_with(Warmer()), 1)
+
+
+def test_an_engine_that_knows_no_temperature_is_named_also_where_the_run_samples_at_1() -> None:
+    engine = Untempered()
+    with pytest.raises(RuntimeError, match=r"at step 0: over \d+ tokens log-probs differ by"):
+        numbers_of(module_with(engine), 1)
+    engine = Untempered()
+    engine.probed_at = 1.0
+    assert max(numbers_of(module_with(engine), 2)) < 1e-4
 
 
 def test_a_later_update_that_is_missed_ends_the_run() -> None:

@@ -59,7 +59,7 @@ class HostedEngine(RolloutEngine):
         self.engine, self.timeout_s, self.max_replacements = engine, timeout_s, max_replacements
         self.threads, self._devices, self._number = threads, list(devices), workers
         self.sampling, self.seed, self.slice_rows = engine.sampling, engine.seed, engine.slice_rows
-        self.exact_logprobs, self.logprob_tolerance = engine.exact_logprobs, engine.logprob_tolerance
+        self.exact_logprobs, self.logprob_tolerance, self.probed_at = engine.exact_logprobs, engine.logprob_tolerance, engine.probed_at
         self._pool: EnginePool | None = None
         self._slices, self._waiting = Slices(engine.slice_rows), deque[Slice]()
         self._homes: dict[int, int] = {}

@@ -65,6 +65,9 @@ class EnvironmentByColumn(Environment):
             for prompt in environment.example_prompts()
         ]
 
+    def example_turns(self, prompt: Prompt, seed: int) -> Sequence[str]:
+        return self.environments[prompt.columns[self.column]].example_turns(prompt, seed)
+
     def begin(self, prompt: Prompt, seed: int) -> Said | Awaitable[Said]:
         name = prompt.columns.get(self.column)
         if not isinstance(name, str) or name not in self.environments:

@@ -88,6 +88,9 @@ class GymEnvironment(Environment):
         self.opening, self.chat, self.wrong_reward, self.wrong_ends = opening, chat, wrong_reward, wrong_ends
         self._turns = 0
 
+    def example_turns(self, prompt: Prompt, seed: int) -> list[str]:
+        return list(self.actions)
+
     def begin(self, prompt: Prompt, seed: int) -> Opening:
         self._gym = self._made(seed)
         self._turns = 0

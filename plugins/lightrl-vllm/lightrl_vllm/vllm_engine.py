@@ -228,6 +228,7 @@ class VLLMEngine(RolloutEngine):
         fleet = self._fleet = Fleet(servers, self.reloads[self.weights](place, self.timeout_s))
         loop.run(fleet.connect(self.start_limit_s))
         self.comparable_logprobs = all(meaning.is_ours(self.sampling) for meaning in fleet.meaning.values())
+        self.probed_at = type(self).probed_at if all(meaning.tempered for meaning in fleet.meaning.values()) else 1.0
         for sentence in warnings_of(fleet.meaning, self.sampling, keyed=self._key.variable is not None):
             log.warning(sentence)
         return fleet

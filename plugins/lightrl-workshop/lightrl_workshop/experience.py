@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 
 import torch
@@ -27,6 +27,10 @@ def experience(
     old_logprobs: Tensor | None = None,
     ref_logprobs: Tensor | None = None,
     advantages: Tensor | None = None,
+    gaps: Sequence[Sequence[int]] | None = None,
+    extras: Mapping[str, Tensor] | None = None,
+    ids: Tensor | None = None,
+    prompts: Sequence[Prompt] | None = None,
 ) -> TrainingBatch:
     """Rows with these rewards on their last response token; every row has `PROMPT` tokens before its response.
 
@@ -45,28 +49,37 @@ def experience(
         old_logprobs: `[N, L]` nats, under the policy that sampled, and so the engine's too; None: 0.
         ref_logprobs: `[N, L]` nats under the reference, or None.
         advantages: `[N, L]`; None: 0.
+        gaps: for each row the numbers of the response's tokens, from 0, that the policy read between its turns and did not sample.
+        extras: `[N]`, `[N, L]` or `[N, L, ...]` by name, as the environment or a part before leaves them.
+        ids: `[N, L]` int64 tokens; None: 1 everywhere.
+        prompts: N of them; None: one per group.
 
     Raises:
-        ValueError: a tensor is not `[N, L]`; the message says which and what L is.
+        ValueError: a tensor is not `[N, L]`, or what is given for each row is not of N rows; the message says which and what L is.
     """
     n = len(rewards)
     response = torch.tensor([3] * n if lengths is None else list(lengths), dtype=torch.long)
     width = PROMPT + (int(response.max()) if n else 0) + padding
     _refuse_other_shapes(
         n, width, padding, token_rewards=token_rewards, step_ends=step_ends, values=values, old_logprobs=old_logprobs,
-        ref_logprobs=ref_logprobs, advantages=advantages,
+        ref_logprobs=ref_logprobs, advantages=advantages, ids=ids,
     )  # fmt: skip
+    for name, given in {"gaps": gaps, "prompts": prompts, **(extras or {})}.items():
+        if given is not None and len(given) != n:
+            raise ValueError(f"{name} must be of {n} rows, got {len(given)}")
     position = torch.arange(width)[None]
     attention = position < PROMPT + response[:, None]
     mask = attention & (position >= PROMPT)
+    for row, read in enumerate(gaps or ()):
+        mask[row, [PROMPT + number for number in read]] = False
     last = mask & (position == PROMPT + response[:, None] - 1)
     given = torch.tensor(list(rewards), dtype=torch.float32)
     groups = torch.tensor([0] * n if group is None else list(group), dtype=torch.long)
     kept = torch.tensor([True] * n if scorable is None else list(scorable), dtype=torch.bool)
     return TrainingBatch(
-        prompts=[Prompt(id=f"p{g}", text="ab") for g in groups.tolist()],
+        prompts=[Prompt(id=f"p{g}", text="ab") for g in groups.tolist()] if prompts is None else list(prompts),
         completions=["x" * int(length) for length in response],
-        input_ids=torch.ones(n, width, dtype=torch.long),
+        input_ids=torch.ones(n, width, dtype=torch.long) if ids is None else ids,
         attention_mask=attention,
         response_mask=mask,
         rollout_logprobs=torch.zeros(n, width) if old_logprobs is None else old_logprobs.clone(),
@@ -86,6 +99,7 @@ def experience(
         advantages=torch.zeros(n, width) if advantages is None else advantages,
         ref_logprobs=ref_logprobs,
         values=values,
+        extras=dict(extras or {}),
     )
 
 

@@ -10,11 +10,29 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from lightrl_workshop import BrokenContract, class_cases, contracts
 from lightrl_workshop.checks.check import CHECKS, EVERY
 
-from lightrl import KL, ChosenLikelihood, Entropy, EntropyBonus, GroupRelative, KLPenalty, MaskTruncated, TokenMean
+from lightrl import (
+    KL,
+    Advantages,
+    ChosenLikelihood,
+    Entropy,
+    EntropyBonus,
+    Environment,
+    GroupCentered,
+    GroupRelative,
+    KLPenalty,
+    MaskTruncated,
+    Prompt,
+    Reply,
+    TokenMean,
+    TurnNormalized,
+    own_opening,
+)
 from lightrl.kinds import KINDS
+from lightrl.ops.turns import turn_numbers
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
@@ -79,6 +97,81 @@ def test_what_parts_of_another_kind_are_given_is_refused_first_and_as_the_algori
     class_cases("algorithm", Undecided)[0].run(tmp_path)
     with pytest.raises(BrokenContract, match=r"\['values'\], .*objective"):
         class_cases("objective", Valued)[0].run(tmp_path)
+
+
+def broken_by(kind: str, cls: type[Any], folder: Path) -> list[str]:
+    """The titles of the checks that a class breaks."""
+    broken = []
+    for case in class_cases(kind, cls):
+        try:
+            case.run(folder)
+        except BrokenContract:
+            broken.append(case.check.title)
+    return broken
+
+
+class Door(Environment):
+    """Broken on purpose, behind a right move alone."""
+
+    runs = "inline"
+
+    def begin(self, prompt: Prompt, seed: int) -> Any:
+        return own_opening(prompt)
+
+    def reply(self, completion: str) -> Reply:
+        if completion == "open the door":
+            raise KeyError("hall")
+        return Reply("The door is shut.")
+
+
+class Shown(Door):
+    """Broken on purpose, and it shows how it is played."""
+
+    def example_turns(self, prompt: Prompt, seed: int) -> list[str]:
+        return ["look", "open the door"]
+
+
+def test_what_stands_behind_a_right_move_is_tried_where_the_environment_shows_it(tmp_path: Path) -> None:
+    assert broken_by("environment", Door, tmp_path) == []
+    assert "begin() gives a text or messages, and reply() a valid Reply" in broken_by("environment", Shown, tmp_path)
+
+
+class ByOldEntropy(GroupCentered):
+    """Its numbers are less where the old policy was undecided; it declares the old output and nothing else."""
+
+    level = "token"
+    old_outputs = (Entropy(),)
+
+    def compute(self, experience: Any) -> Advantages:
+        found = super().compute(experience).advantages
+        return Advantages(torch.where(found != 0, found / (1 + experience.extra("old_entropy")), 0.0))
+
+
+def test_old_outputs_need_no_further_declaration(tmp_path: Path) -> None:
+    assert broken_by("advantage", ByOldEntropy, tmp_path) == []
+
+
+class Discounted(TurnNormalized):
+    """Return of a turn with a discount."""
+
+    def __init__(self) -> None:
+        super().__init__(gamma=0.5)
+
+
+class AgainstFirstTurns(Discounted):
+    """Broken on purpose: later turns are compared with the first turns of their group."""
+
+    def compute(self, experience: Any) -> Advantages:
+        found, mask = super().compute(experience).advantages, experience.response_mask & experience.scorable[:, None]
+        return Advantages(
+            torch.where(mask & (turn_numbers(experience.response_mask) > 0), found + 0.5 * experience.rewards[:, None], found)
+        )
+
+
+def test_equal_rewards_of_discounted_turns_give_0(tmp_path: Path) -> None:
+    equal = "equal rewards give exactly 0 where the group is the baseline"
+    assert broken_by("advantage", Discounted, tmp_path) == []
+    assert equal in broken_by("advantage", AgainstFirstTurns, tmp_path)
 
 
 class Undecided(GroupRelative):

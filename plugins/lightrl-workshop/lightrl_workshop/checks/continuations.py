@@ -100,14 +100,18 @@ def logits_of(policy: Policy, asked: Request, result: Result) -> Tensor:
 
 
 @torch.no_grad()
+def logprobs_of(policy: Policy, asked: Request, result: Result, temperature: float) -> tuple[Tensor, Tensor]:
+    """`[T]` log-probs of a result: of the trainer's forward, which is given the tokens, at a temperature, and of the engine."""
+    ids = torch.tensor([[*asked.context, *result.tokens]])
+    mask = torch.arange(ids.shape[1])[None] >= len(asked.context)
+    return policy(ids, mask, temperature).logprobs[mask], torch.tensor(result.logprobs)
+
+
 def expect_exact(policy: Policy, requests: Sequence[Request], found: dict[int, Result]) -> None:
-    """The log-probs of results are those of the trainer's forward, which is teacher-forced: it is given the tokens."""
+    """The log-probs of results are those of the trainer's forward."""
     for asked in requests:
         result = found[asked.id]
-        ids = torch.tensor([[*asked.context, *result.tokens]])
-        mask = torch.arange(ids.shape[1])[None] >= len(asked.context)
-        ours = policy(ids, mask, asked.sampling.temperature or 1.0).logprobs[mask]
-        theirs = torch.tensor(result.logprobs)
+        ours, theirs = logprobs_of(policy, asked, result, asked.sampling.temperature or 1.0)
         expect_same(ours, theirs, "before: the trainer's log-probs, after: those of the result", 1e-4, request=asked, result=result)
 
 

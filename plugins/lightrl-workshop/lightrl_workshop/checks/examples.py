@@ -9,7 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lightrl.parts.base import Part
+from lightrl.ops.turns import turn_ends
+from lightrl.parts.base import Output, Part, TrunkOutput
+from lightrl.parts.output import OLD
 from lightrl.types import Experience, Outcome, TrainingBatch
 from lightrl_workshop.experience import PROMPT, experience
 
@@ -119,9 +121,15 @@ def experiences(part: Part | None = None) -> Iterator[TrainingBatch]:
 
 
 def read_extras(part: Part, rows: TrainingBatch, numbers: Tensor) -> dict[str, Tensor]:
-    """The extras that a part reads, each of the shape that it says, from numbers `[N, 1]` or `[N, L]`."""
+    """The extras and old outputs that a part reads, each of the shape that it says, from numbers `[N, 1]` or `[N, L]` in [0, 1)."""
     on_tokens = torch.where(rows.response_mask, numbers, 0.0)
-    return {name: on_tokens if name in part.extras_per_token else numbers[:, 0] for name in part.needs_extras}
+    read = {name: on_tokens if name in part.extras_per_token else numbers[:, 0] for name in part.needs_extras}
+    return read | {f"{OLD}{output.name}": likely(output, on_tokens) for output in part.old_outputs}
+
+
+def likely(output: Output, uniforms: Tensor) -> Tensor:
+    """Numbers that an output might give."""
+    return output.like(uniforms) if isinstance(output, TrunkOutput) else uniforms
 
 
 def alike(rewards: Sequence[float], part: Part) -> TrainingBatch:
@@ -137,6 +145,7 @@ def alike(rewards: Sequence[float], part: Part) -> TrainingBatch:
 def _experiences() -> Iterator[TrainingBatch]:
     yield _filled(experience([1.0, 0.0], lengths=[1, 1]), 0)
     yield _filled(experience([1.0, 0.0, 0.5, 2.0], lengths=[2, 1, 3, 2], group=[0, 0, 1, 1]), 1)
+    yield _filled(_with_turns(), 3)
     last = experience(
         [1.0, 0.0, 3.0, 2.0, 0.5, 2.5, -1.0, 0.25],
         lengths=[4, 2, 5, 0, 3, 1, 5, 5],
@@ -150,6 +159,14 @@ def _experiences() -> Iterator[TrainingBatch]:
     last.outcomes["score"][2] = int(Outcome.ERROR)
     last.token_weight = torch.where(last.response_mask, last.token_weight, 0.0)
     yield _filled(last, 2)
+
+
+def _with_turns() -> TrainingBatch:
+    """Two groups with two and three turns, each turn with a reward."""
+    rows = experience([0.0] * 4, lengths=[4, 5, 5, 6], group=[0, 0, 1, 1], gaps=[[1], [2, 3], [1, 3], [1, 4]])
+    rows.step_ends = turn_ends(rows.response_mask)
+    rows.token_rewards = torch.where(rows.step_ends, torch.arange(8) % 3 + 0.5 * torch.arange(4)[:, None], 0.0)
+    return replace(rows, reward_parts={"score": rows.token_rewards.sum(1)})
 
 
 def _filled(rows: TrainingBatch, seed: int) -> TrainingBatch:

@@ -9,12 +9,11 @@ import torch
 from torch import Tensor
 
 from lightrl.ops.random import token_uniforms
-from lightrl.parts.base import Output, Part, TrunkOutput
-from lightrl.parts.output import OLD
+from lightrl.parts.base import Part
 from lightrl.parts.step_part import Minibatch, StepPart
 from lightrl.ranks import ALONE, Ranks
 from lightrl.types import PolicyOutput, TrainingBatch
-from lightrl_workshop.checks.examples import Micro, experiences, micros, read_extras
+from lightrl_workshop.checks.examples import Micro, experiences, likely, micros, read_extras
 from lightrl_workshop.experience import experience
 
 
@@ -31,14 +30,8 @@ def minibatch(part: StepPart, rows: TrainingBatch, ranks: Ranks = ALONE) -> Mini
 def given(part: StepPart, rows: TrainingBatch) -> TrainingBatch:
     """The rows with every extra that a part reads or prepares."""
     read = read_extras(part, rows, token_uniforms(rows, "extras").to(rows.old_logprobs))
-    read |= {f"{OLD}{output.name}": likely(output, token_uniforms(rows, output.name)) for output in part.old_outputs}
     rows = replace(rows, extras=rows.extras | read)
     return replace(rows, extras=rows.extras | dict(part.prepare(minibatch(part, rows))))
-
-
-def likely(output: Output, uniforms: Tensor) -> Tensor:
-    """Numbers that an output might give."""
-    return output.like(uniforms) if isinstance(output, TrunkOutput) else uniforms
 
 
 def experiences_for(part: object) -> Iterator[TrainingBatch]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from lightrl.algorithms.algorithm import Algorithm, GroupRelative
+from lightrl.ops.turns import turn_starts
 from lightrl.parts.advantage import Advantage
 from lightrl.ranks import Ranks
 from lightrl.training.online.experience import with_advantages
@@ -80,17 +82,33 @@ def permutation(make: Make[Advantage], rows: TrainingBatch) -> None:
 @contract_check_on(KIND, "splitting a batch over ranks changes nothing", experiences)
 def ranks(make: Make[Advantage], rows: TrainingBatch) -> None:
     """Each group on a rank of its own, they get what they get on one; sums over all rows go through `experience.ranks`."""
-    shares = [(rows.group == group).nonzero()[:, 0].tolist() for group in torch.unique(rows.group)]
-    parts = [replace(rows.select(share), group=torch.zeros(len(share), dtype=torch.long)) for share in shares]
-    whole = make().compute(rows).advantages
+    expect_same_on_ranks(make, rows, 1, "{} gets other values")
 
-    def compute(rank: int, ranks: Ranks) -> Tensor:
+
+@contract_check_on(KIND, "what it remembers is the same however prompts are spread over ranks", experiences)
+def remembered(make: Make[Advantage], rows: TrainingBatch) -> None:
+    """Of three rollouts, in each of which the groups are on other ranks."""
+    expect_same_on_ranks(make, rows, 3, "after two rollouts {} gets other values: gather what is remembered, with `experience.ranks`")
+
+
+def expect_same_on_ranks(make: Make[Advantage], rows: TrainingBatch, rollouts: int, what: str) -> None:
+    """The last of some rollouts gives each group, on a rank of its own, what it gets on one rank."""
+    shares = [(rows.group == group).nonzero()[:, 0].tolist() for group in torch.unique(rows.group)]
+
+    def compute(shares: list[list[int]], rank: int, ranks: Ranks) -> tuple[list[int], Tensor]:
         algorithm: Algorithm = GroupRelative()
         algorithm.advantage = make()
-        return with_advantages(parts[rank], algorithm, ranks, rank)[0].advantages
+        for rollout in range(rollouts):
+            share = shares[(rank + rollout) % len(shares)]
+            own = rows.select(share)
+            group = torch.unique(own.group, return_inverse=True)[1]
+            found = with_advantages(replace(own, group=group), algorithm, ranks, rank)[0].advantages
+            algorithm.advantage.commit()
+        return share, found
 
-    for rank, (share, own) in enumerate(zip(shares, on_ranks(len(shares), compute), strict=True)):
-        expect_same(whole[share], own, f"rank {rank} of {len(shares)} gets other values", **brief(rows))
+    ((_, whole),) = on_ranks(1, partial(compute, [list(range(len(rows)))]))
+    for rank, (share, own) in enumerate(on_ranks(len(shares), partial(compute, shares))):
+        expect_same(whole[share], own, what.format(f"rank {rank} of {len(shares)}"), **brief(rows))
 
 
 @contract_check(KIND, "better rows never get less, and in some groups more")
@@ -116,7 +134,11 @@ def equal_rewards(make: Make[Advantage]) -> None:
         return
     for reward in (0.0, 1.0, 0.1, 1e6 / 3):
         for rows in experiences(make()):
-            level = replace(rows, token_rewards=torch.where(rows.step_ends, reward, 0.0), rewards=torch.full_like(rows.rewards, reward))
+            # a discount makes as much of equal rewards only where rows have as many turns as the first of their group
+            turns, first = turn_starts(rows.response_mask).sum(1).clamp(min=1), (rows.group[:, None] == rows.group).long().argmax(1)
+            rows = rows.select((turns == turns[first]).nonzero()[:, 0].tolist())
+            level = replace(rows, token_rewards=torch.where(rows.step_ends, reward, 0.0))
+            level.rewards = torch.where(rows.step_ends.any(1), level.token_rewards.sum(1), reward)
             found = make().compute(level).advantages
             expect(found == 0, f"every reward is {reward} and the advantages are not exactly 0", advantages=found, **brief(level))
 

@@ -21,6 +21,7 @@ from lightrl_workshop.checks.continuations import (
     group,
     likeliest_answers,
     logits_of,
+    logprobs_of,
     peaked_policy,
     remaining,
     request,
@@ -78,6 +79,20 @@ def exact(make: Make[RolloutEngine]) -> None:
         for temperature in (1.0, 0.7):
             requests = group(Sampling(temperature=temperature))
             expect_exact(policy, requests, answers(engine, requests))
+
+
+@contract_check(KIND, "its log-probs are those of its temperature")
+def of_temperature(make: Make[RolloutEngine]) -> None:
+    """Whether or not they are exact: they are nearer to the trainer's at this temperature than at another one."""
+    policy, others = peaked_policy(), (0.5, 1.0, 2.0)
+    with running(make, policy) as engine:
+        for temperature in others if engine.comparable_logprobs else ():
+            requests = group(Sampling(temperature=temperature))
+            found = answers(engine, requests)
+            pairs = {other: [logprobs_of(policy, asked, found[asked.id], other) for asked in requests] for other in others}
+            far = {other: float(sum((ours - theirs).abs().sum() for ours, theirs in of)) for other, of in pairs.items()}
+            nearest = min(far, key=lambda other: far[other])
+            expect(nearest == temperature, f"at temperature {temperature} its log-probs are those of temperature {nearest}", distance=far)
 
 
 @contract_check(KIND, "top_k, top_p and min_p choose from what they leave, and log-probs stay those of the whole vocabulary")

@@ -17,8 +17,6 @@ PLAIN = ("42", "yes", "I choose 7.", "a b c", "no")
 """Turns that a policy could say."""
 ODD = ("", " \n", "\x00\ufffd\u200b", "}{[<|im_end|>", '<tool_call>{"name": 7}</tool_call>', "9" * 5000, "你好 🙂 ñ")
 """Turns that an untrained policy says."""
-TURNS = 6
-"""Turns of an episode at most."""
 KIND = "environment"
 SEEDS = (0, 1, 2**31 - 1)
 """Seeds that are tried."""
@@ -48,7 +46,7 @@ def played(host: EpisodeHost, prompts: Sequence[Prompt], seeds: Sequence[int], s
     numbers = range(len(prompts))
     begun = host.begin(list(zip(numbers, prompts, seeds, strict=True))).result()
     answers = [[answer] for answer in begun]
-    for turn in said[: min(TURNS, host.environment.max_turns)]:
+    for turn in said[: host.environment.max_turns]:
         under_way = [i for i in numbers if goes_on(answers[i][-1])]
         for i, answer in zip(under_way, host.reply([(i, turn) for i in under_way]).result(), strict=True):
             answers[i].append(answer)
@@ -64,8 +62,20 @@ def episode(make: Make[Environment], prompt: Prompt, seed: int, said: Sequence[s
 
 def said_in(part: Environment) -> set[str]:
     """The characters that it says in an episode of each of its example prompts, and those of the prompts."""
-    answers = [answer for prompt in part.example_prompts() for answer in episode(lambda: copy.deepcopy(part), prompt, 0)]
-    return set(str([(answer.said, answer.reply) for answer in answers]) + str(part.example_prompts()))
+    said = [
+        [(answer.said, answer.reply) for answer in of] for p in part.example_prompts() for of in episodes(lambda: copy.deepcopy(part), p, 0)
+    ]
+    return set(str(said) + str(part.example_prompts()))
+
+
+def scripts(make: Make[Environment], prompt: Prompt, seed: int) -> list[Sequence[str]]:
+    """What is said in episodes: anything, and what the environment gives as an example."""
+    return [PLAIN, *([turns] if (turns := make().example_turns(prompt, seed)) else [])]
+
+
+def episodes(make: Make[Environment], prompt: Prompt, seed: int) -> list[list[EpisodeAnswer]]:
+    """The answers in an episode of each script."""
+    return [episode(make, prompt, seed, said) for said in scripts(make, prompt, seed)]
 
 
 def goes_on(answer: EpisodeAnswer) -> bool:
@@ -91,7 +101,8 @@ def valid(make: Make[Environment]) -> None:
     expect(len(prompts) > 0, "example_prompts() gives none: give at least one prompt that it can begin with")
     for prompt in prompts:
         for seed in SEEDS:
-            expect_answers(episode(make, prompt, seed), prompt, seed, PLAIN)
+            for said in scripts(make, prompt, seed):
+                expect_answers(episode(make, prompt, seed, said), prompt, seed, said)
 
 
 @contract_check(KIND, "nothing that a policy says makes it fail")
@@ -106,7 +117,7 @@ def odd_turns(make: Make[Environment]) -> None:
 def repeatable(make: Make[Environment]) -> None:
     """Of two instances, since an episode whose worker was killed is begun again in another."""
     for prompt in make().example_prompts():
-        first, second = (without_time(episode(make, prompt, 7)) for _ in range(2))
+        first, second = ([without_time(answers) for answers in episodes(make, prompt, 7)] for _ in range(2))
         expect(first == second, "the same episode has other replies the second time", prompt=prompt, first=first, second=second)
 
 
@@ -124,7 +135,7 @@ def apart(make: Make[Environment]) -> None:
 def prompt_kept(make: Make[Environment]) -> None:
     for prompt in make().example_prompts():
         before = copy.deepcopy(prompt.to_json())
-        episode(make, prompt, 1)
+        episodes(make, prompt, 1)
         expect(prompt.to_json() == before, "an episode has changed its prompt", before=before, after=prompt.to_json())
 
 
@@ -133,7 +144,8 @@ def rewards_are_declared(make: Make[Environment]) -> None:
     """A run may have no other rewards if it is declared."""
     part = make()
     for prompt in part.example_prompts():
-        given = [answer.reply.reward for answer in episode(make, prompt, 1) if answer.reply is not None and answer.reply.reward is not None]
+        replies = [answer.reply for answers in episodes(make, prompt, 1) for answer in answers if answer.reply is not None]
+        given = [reply.reward for reply in replies if reply.reward is not None]
         expect(part.gives_rewards or not given, "reply() gives rewards: set gives_rewards = True in the class", rewards=given)
 
 
@@ -143,11 +155,13 @@ def extras_are_declared(make: Make[Environment]) -> None:
     both = sorted(part.gives_extras & part.gives_turn_extras)
     expect(not both, f"{', '.join(both)} is in gives_extras, of the episode, and in gives_turn_extras, of a turn: keep it in one of them")
     for prompt in part.example_prompts() if declared_extras(part) else ():
-        with hosted(inline(make())) as host:
-            for answers in played(host, [prompt] * len(SEEDS), SEEDS, PLAIN):
-                given |= {name for answer in answers if answer.reply is not None for name in answer.reply.extras or ()}
+        for answers in [answers for seed in SEEDS for answers in episodes(make, prompt, seed)]:
+            given |= {name for answer in answers if answer.reply is not None for name in answer.reply.extras or ()}
     never = sorted(declared_extras(part) - given)
-    expect(not never, f"the class declares {', '.join(never)}, and no reply gives it: is it misspelt, or do example_prompts() miss it?")
+    expect(
+        not never,
+        f"the class declares {', '.join(never)}, and no reply gives it: is it misspelt, or do example prompts and turns miss it?",
+    )
 
 
 @contract_check(KIND, "an episode can be ended at any point")

@@ -30,6 +30,19 @@ def remember(self: Any) -> None:
     self.rollouts = getattr(self, "rollouts", 0) + 1
 
 
+class Forgetful(GroupCentered):
+    """Broken on purpose: it remembers the mean reward of the rows of its own rank, and forgets to gather those of the others."""
+
+    mean = 0.0
+
+    def compute(self, experience: Any) -> Advantages:
+        self.now = float(experience.rewards[experience.scorable].mean().nan_to_num())
+        return Advantages(broadcast_to_tokens(experience.rewards - self.mean, experience))
+
+    def commit(self) -> None:
+        self.mean = 0.9 * self.mean + 0.1 * self.now
+
+
 ADVANTAGES = {
     "advantages have the shape of the tokens and are 0 where nothing was sampled or scored": lambda r: r.rewards,
     "masked positions and failed rows have no influence": lambda r: broadcast_to_tokens(r.token_rewards.sum(1), r),
@@ -45,6 +58,7 @@ ADVANTAGES = {
     "it runs without the fields that it does not need": lambda r: r.values + 0 * r.ref_logprobs,
 }
 BROKEN = {title: wrong(GroupCentered, compute=computes(of)) for title, of in ADVANTAGES.items()} | {
+    "what it remembers is the same however prompts are spread over ranks": Forgetful,
     "compute changes nothing before commit": wrong(GroupCentered, compute=counting),
     "its history survives a restart": wrong(GroupCentered, compute=remembering, commit=remember),
 }

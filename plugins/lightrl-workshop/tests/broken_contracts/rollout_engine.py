@@ -146,6 +146,11 @@ BROKEN = {
     "a completion ends with one of ends exactly if its finish reason is stop": wrong(Engine, **says(finish_reason=lambda r: "length")),
     "every token has a finite log-prob that is not above 0": wrong(Engine, **says(logprobs=lambda r: [-p for p in r.logprobs])),
     "with exact_logprobs, its log-probs are those of the trainer": wrong(Engine, **says(logprobs=lambda r: [0.5 * p for p in r.logprobs])),
+    "its log-probs are those of its temperature": wrong(
+        Engine,
+        exact_logprobs=False,
+        result=lambda self, r: replace(r, logprobs=[self.asked[r.id].sampling.temperature * p for p in r.logprobs]),
+    ),
     "top_k, top_p and min_p choose from what they leave, and log-probs stay those of the whole vocabulary": OfWhatWasLeft,
     "tokens are drawn as often as their probability at the temperature says": wrong(Engine, **samples(temperature=1.5)),
     "at temperature 0 it takes the likeliest token": AlwaysRandom,
