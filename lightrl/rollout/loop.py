@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, replace
 
@@ -19,6 +20,7 @@ from lightrl.rollout.episode_runner import EpisodeRunner
 from lightrl.rollout.episode_state import EpisodeState
 from lightrl.rollout.probe import Question, probe, questions_of
 from lightrl.rollout.rows import environment_extras, rollout_of
+from lightrl.text.chat_template import with_arguments
 from lightrl.text.encoding import EncodedTurn, closing_id, encode_sampled
 from lightrl.text.turn_encoder import TurnEncoder
 from lightrl.types import JSON, Prompt, Rollout
@@ -71,14 +73,21 @@ class RolloutLoop:
         """Let the engine have the policy's present weights. `version`: optimizer steps behind them."""
         self.start()
         if self._weights is None or self._weights.policy is not weights.policy:
-            tools = () if self.environment.describes_tools else self.environment.tools
-            self._encoder = TurnEncoder(weights.policy.tokenizer, weights.policy.eos_token_ids, tools)
+            self._encoder = self.encoder(weights.policy)
             self._checked = False
             # those of a checkpoint are there before the first weights
             self._questions = self._questions if self._weights is None else []
         self._weights, self._version = weights, version
         self.engine.update_weights(weights, version)
         self._new_weights = not self.engine.in_process
+
+    def encoder(self, policy: SampledPolicy, arguments: Mapping[str, JSON] | None = None) -> TurnEncoder:
+        """Makes tokens of what is said to the policy; a ValueError if its chat template does not take these arguments of an evaluation."""
+        tokenizer = copy.copy(policy.tokenizer) if arguments else policy.tokenizer
+        if arguments:
+            tokenizer.chat_template = with_arguments(tokenizer.chat_template, arguments, "model.evaluation.chat_template_kwargs")
+        tools = () if self.environment.describes_tools else self.environment.tools
+        return TurnEncoder(tokenizer, policy.eos_token_ids, tools)
 
     def rollout(self, prompts: Sequence[Prompt], n: int, sampling: Sampling | None = None) -> Rollout:
         """Completions, or whole episodes, for each prompt.
@@ -144,13 +153,14 @@ class RolloutLoop:
             self._observer.on_answers(probe(self.engine, self._questions, weights.policy, self._version, self._numbers))
 
     @contextmanager
-    def aside(self) -> Iterator[None]:
-        """Within, calls leave the random numbers of later calls as they are, as those of an evaluation do."""
-        calls = self._calls
+    def aside(self, encoder: TurnEncoder | None = None) -> Iterator[None]:
+        """Within, calls leave the random numbers of later calls as they are, as those of an evaluation do; one may have its own encoder."""
+        calls, own = self._calls, self._encoder
         try:
+            self._encoder = encoder or own
             yield
         finally:
-            self._calls = calls
+            self._calls, self._encoder = calls, own
 
     def state_dict(self) -> dict[str, JSON]:
         """The number of calls, on which random numbers depend, the questions to the engine, and the error budget of the environment."""

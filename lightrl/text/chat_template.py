@@ -35,8 +35,11 @@ def template_of(value: str) -> str:
     return path.read_text()
 
 
-def with_arguments(template: Template, arguments: Mapping[str, JSON]) -> Template:
+def with_arguments(template: Template, arguments: Mapping[str, JSON], key: str = "chat_template_kwargs") -> Template:
     """A template, or several by name, with values for arguments that a rendering does not give.
+
+    Args:
+        key: names the arguments in errors.
 
     Raises:
         ValueError: there is no template, or it has no such argument.
@@ -44,15 +47,15 @@ def with_arguments(template: Template, arguments: Mapping[str, JSON]) -> Templat
     if not arguments:
         return template
     if template is None:
-        raise ValueError("chat_template_kwargs: the tokenizer has no chat template that could take them: give chat_template as well")
+        raise ValueError(f"{key}: the tokenizer has no chat template that could take them: give chat_template as well")
     if isinstance(template, dict):
-        return {name: with_arguments(text, arguments) for name, text in template.items()}
+        return {name: with_arguments(text, arguments, key) for name, text in template.items()}
     known = sorted(name for name in _read_by(template) - OURS if not NO_ARGUMENT.fullmatch(name))
     for name in arguments:
         if name not in known:
             has = f"it has {', '.join(known)}" if known else "it has none"
             why = "each rendering gives it itself" if name in OURS else f"the chat template has no such argument; {has}"
-            raise ValueError(f"chat_template_kwargs.{name}: {why}")
+            raise ValueError(f"{key}.{name}: {why}")
     # the line break is taken away by trim_blocks, which every reader of chat templates sets
     values = "".join(f"{{% if {name} is not defined %}}{{% set {name} = {value!r} %}}{{% endif %}}" for name, value in arguments.items())
     return f"{values}\n{template}"

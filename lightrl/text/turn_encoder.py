@@ -70,6 +70,15 @@ class TurnEncoder:
         ids, _ = self._plain.read(self._plain.written(text[len(space) :] if sampled else text, masked.hidden), middle=True)
         return EncodedTurn(ids[sampled:], masked.special)
 
+    def check_tools(self) -> None:
+        """Refuse, by a FaultyPartError, a chat template that shows none of the tools."""
+        if self._tools and self._tokenizer.chat_template and not self._chat.shows_tools():
+            raise FaultyPartError(
+                f"model.environment: the policy's chat template shows none of its tools ({', '.join(tool_names(self._tools))}).\n"
+                "Type --model.environment.describe true, which puts them into the prompt; or --model.policy.chat_template FILE, one that "
+                "writes `tools`"
+            )
+
     def check(self) -> list[str]:
         """Try the chat template before a run in which conversations have several turns; gives sentences to be shown.
 
@@ -78,12 +87,7 @@ class TurnEncoder:
         """
         if not self._tokenizer.chat_template:
             return []
-        if self._tools and not self._chat.shows_tools():
-            raise FaultyPartError(
-                f"model.environment: the policy's chat template shows none of its tools ({', '.join(tool_names(self._tools))}).\n"
-                "Type --model.environment.describe true, which puts them into the prompt; or --model.policy.chat_template FILE, one that "
-                "writes `tools`"
-            )
+        self.check_tools()
         talk, reply, chat, sentences = _messages("user", "assistant", "user", "assistant"), _messages("user"), self._chat, []
         for turns in (2, 4):
             for old, new in chat.differences(talk[:turns], reply):

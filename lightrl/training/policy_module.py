@@ -169,6 +169,7 @@ class PolicyModule(LightningModule):
             data.watch = spelled.see
             self.measure_prompts(data)
             spelled.warn()
+            self.collector.check_template(policy, spelled.talks)
         if self.trainer.num_devices == 1 and self.device.type == "cpu" and (said := choose_threads(self.policy)):
             self.print(said)
 

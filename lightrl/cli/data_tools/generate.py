@@ -24,9 +24,13 @@ def generate(words: list[str]) -> int:
     options = _parser().parse_args(words)
     if not options.prompt and not options.prompts:
         raise ConfigError("lightrl generate", "there is no prompt.", 'Type --prompt "493027=", or --prompts FILE.jsonl')
+    from lightrl.text.chat_template import with_arguments
+
     try:
         policy, engine, environment = _of(options.policy)
-        prompts = _prompts(options.prompt, options.prompts, chat=policy.tokenizer.chat_template is not None and not options.raw)
+        tokenizer = policy.tokenizer
+        tokenizer.chat_template = with_arguments(tokenizer.chat_template, options.chat_template_kwargs, "--chat_template_kwargs")
+        prompts = _prompts(options.prompt, options.prompts, chat=tokenizer.chat_template is not None and not options.raw)
         wanted = {name: getattr(options, name) for name in ("temperature", "top_p", "max_new_tokens")}
         sampling = replace(engine.sampling, **{name: value for name, value in wanted.items() if value is not None})
         rollout = _rollout(policy, engine, environment, prompts, options.n, sampling)
@@ -42,12 +46,19 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--prompt", action="append", default=[], help="the prompt as text; may be repeated")
     parser.add_argument("--prompts", metavar="FILE", help="a .jsonl file with a column `prompt`")
     parser.add_argument("--raw", action="store_true", help="continue the text as it is, also if the policy has a chat template")
+    told = """arguments of the chat template, such as '{"enable_thinking": false}'"""
+    parser.add_argument("--chat_template_kwargs", metavar="JSON", type=json_object, default={}, help=told)
     parser.add_argument("--n", type=int, default=1, help="completions per prompt")
     parser.add_argument("--temperature", type=float, help="divides the logits; 0 takes the likeliest token")
     parser.add_argument("--top_p", type=float, help="keep the likeliest tokens whose probabilities add up to this")
     parser.add_argument("--max_new_tokens", type=int, help="limit on the tokens of a completion")
     parser.add_argument("--out", metavar="FILE", help="write here in place of the terminal")
     return parser
+
+
+def json_object(text: str) -> dict[str, Any]:
+    """What a JSON object holds; a ValueError or TypeError if the text is none."""
+    return dict(json.loads(text))
 
 
 def _prompts(texts: list[str], file: str | None, chat: bool) -> list[Prompt]:

@@ -6,10 +6,11 @@ from typing import Any
 
 from lightrl.data.prompt_data import PromptData
 from lightrl.ops.agreement import Limits
-from lightrl.parts.engine import RolloutEngine
+from lightrl.parts.engine import RolloutEngine, SampledPolicy
 from lightrl.parts.environment import Environment
 from lightrl.rewards.reward_set import RewardSet
 from lightrl.rollout.loop import LoopObserver, RolloutLoop
+from lightrl.text.turn_encoder import TurnEncoder
 from lightrl.training.evaluating.canary import Canary, mismatch
 from lightrl.training.evaluating.evaluator import Evaluation, report_episodes, report_lengths, report_samples, sampling_of
 from lightrl.training.evaluating.named_metrics import NamedMetrics, TextMetrics
@@ -39,6 +40,7 @@ class Collector(LoopObserver):
         self.samples: ScoredRollout | None = None
         """The first rows of the last evaluation."""
         self._canary = Canary()
+        self._encoder: TurnEncoder | None = None
 
     @property
     def data(self) -> PromptData:
@@ -56,6 +58,12 @@ class Collector(LoopObserver):
         self.rollouts.close()
         if self.rewards is not None:
             self.rewards.close()
+
+    def check_template(self, policy: SampledPolicy, talks: bool) -> None:
+        """Raise ValueError for a chat template without an argument of the evaluation or, where prompts are messages, without the tools."""
+        self._encoder = self.rollouts.encoder(policy, self.evaluation.chat_template_kwargs)
+        if talks:
+            self._encoder.check_tools()
 
     def update_engine(self) -> None:
         """Let the engine have the policy's present weights."""
@@ -86,7 +94,7 @@ class Collector(LoopObserver):
             raise ValueError("model.rewards is empty, so completions of the validation prompts cannot be scored: name a reward")
         self.learner.ledger.show("evaluating")
         self.update_engine()
-        with self.rollouts.aside():
+        with self.rollouts.aside(self._encoder):
             sampling = sampling_of(self.evaluation, self.rollouts.engine.sampling)
             rollout = self.rollouts.rollout(prompts, self.evaluation.samples, sampling)
         return self._scored(rollout, self.rewards)

@@ -125,6 +125,8 @@ class Evaluation:
     """Keep the likeliest tokens whose probabilities add up to this; None: as in training."""
     max_new_tokens: Count | None = None
     """Limit on the tokens of a completion; None: as in training."""
+    chat_template_kwargs: dict[str, JSON] | None = None
+    """Arguments of the policy's chat template, such as `{enable_thinking: false}`, in place of those of training; None: as in training."""
     before_training: bool = True
     """Evaluate the policy once before its first step."""
     correct: str | None = None

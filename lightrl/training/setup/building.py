@@ -68,10 +68,13 @@ class ControlTokenWarning:
         self._first = plain_text(policy.tokenizer, policy.eos_token_ids).control.first
         self._total = self._spelled = 0
         self._example = ("", "")
+        self.talks = False
+        """A prompt was a conversation."""
 
     def see(self, prompt: Prompt) -> None:
         """Count a prompt; one that is rendered spells nothing."""
         self._total += 1
+        self.talks = self.talks or prompt.text is None
         texts = [prompt.text] if prompt.text is not None else [message["content"] for message in prompt.messages or ()]
         tokens = [] if prompt.rendered else [token for text in texts if (token := self._first(text)[1])]
         if tokens:
