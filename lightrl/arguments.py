@@ -82,7 +82,7 @@ def kind_of(annotation: object) -> str | None:
     """The kind of part that a type stands for, if it is one."""
     if not inspect.isclass(annotation) or get_origin(annotation) is not None:
         return None
-    return next((title for title, base in _bases().items() if issubclass(annotation, base)), None)
+    return next((title for title, kind in KINDS.items() if kind.is_part and issubclass(annotation, kind.base_class)), None)
 
 
 def _is_built(annotation: object) -> bool:
@@ -131,11 +131,6 @@ def _factory(annotation: object, only: object, optional: bool) -> Slot:
     return Slot("factory", annotation, made[0], kind_of(made[0]), optional, len(arguments[0]))
 
 
-@functools.cache
-def _bases() -> dict[str, type[Any]]:
-    return {title: kind.base_class for title, kind in KINDS.items() if kind.is_part}
-
-
 @dataclasses.dataclass(frozen=True)
 class Argument:
     """One argument of a class."""
@@ -180,7 +175,9 @@ def _arguments(cls: type[Any], supplied: int) -> Mapping[str, Argument]:
     init = _constructor(cls)
     parameters = [] if init is object.__init__ else list(inspect.signature(init).parameters.values())[1:]
     if any(p.kind is p.VAR_KEYWORD for p in parameters):
-        found = [_inherited(cls, name) for name in _followed(cls, supplied)]
+        # jsonargparse reads to whom it hands them on
+        added = ArgumentParser().add_class_arguments(cls, "it", skip={supplied} if supplied else set(), fail_untyped=False)
+        found = [_inherited(cls, name.removeprefix("it.")) for name in added]
     else:
         found = [_typed(init, p) for p in parameters[supplied:] if p.kind is not p.VAR_POSITIONAL]
     return {p.name: Argument(p.name, _with_range(cls, p), _default(cls, p)) for p in found}
@@ -189,12 +186,6 @@ def _arguments(cls: type[Any], supplied: int) -> Mapping[str, Argument]:
 def _constructor(cls: type[Any]) -> Callable[..., object]:
     found: Callable[..., object] = next(vars(base)["__init__"] for base in cls.__mro__ if "__init__" in vars(base))
     return found
-
-
-def _followed(cls: type[Any], supplied: int) -> list[str]:
-    """The names of all arguments that a class with `**kwargs` takes: jsonargparse reads to whom it hands them on."""
-    added = ArgumentParser().add_class_arguments(cls, "it", skip={supplied} if supplied else set(), fail_untyped=False)
-    return [name.removeprefix("it.") for name in added]
 
 
 def _inherited(cls: type[Any], name: str) -> inspect.Parameter:

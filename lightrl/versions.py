@@ -74,7 +74,7 @@ def complaint(requirements: Iterator[tuple[str, str]]) -> str | None:
     for owner, text in requirements:
         needed = Requirement(text)
         if needed.marker is None or needed.marker.evaluate({"extra": ""}):
-            found = _installed(needed.name)
+            found = installed_version(needed.name)
             # 2.11.0a0+nv of a vendor's image is his 2.11
             if found is not None and not needed.specifier.contains(Version(found).base_version, prereleases=True):
                 said.append(f"{owner} does not run with {needed.name} {found}; it needs {needed.name}{needed.specifier}.")
@@ -84,7 +84,8 @@ def complaint(requirements: Iterator[tuple[str, str]]) -> str | None:
     return "\n".join([" ".join(said), f"Type: pip install {' '.join(repr(one) for one in wanted.values())}"])
 
 
-def _installed(package: str) -> str | None:
+def installed_version(package: str) -> str | None:
+    """The version of a distribution; None if it is not installed."""
     try:
         return version(package)
     except PackageNotFoundError:

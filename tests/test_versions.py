@@ -81,7 +81,7 @@ def test_the_variable_of_cuda_memory_is_that_of_the_torch(version: str, name: st
     ],
 )
 def test_a_version_that_does_not_run_is_refused(monkeypatch: pytest.MonkeyPatch, needed: str, found: str | None, runs: bool) -> None:
-    monkeypatch.setattr(versions, "_installed", lambda _: found)
+    monkeypatch.setattr(versions, "installed_version", lambda _: found)
     said = complaint(iter([("lightrl-core", needed)]))
     if runs:
         assert said is None
@@ -95,8 +95,8 @@ def test_a_version_that_does_not_run_is_refused(monkeypatch: pytest.MonkeyPatch,
 
 @pytest.mark.parametrize("verb", ["fit", "check", "generate", "export"])
 def test_a_run_is_refused_by_name_when_it_starts(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], verb: str) -> None:
-    there = versions._installed
-    monkeypatch.setattr(versions, "_installed", lambda name: "4.57.1" if name == "transformers" else there(name))
+    there = versions.installed_version
+    monkeypatch.setattr(versions, "installed_version", lambda name: "4.57.1" if name == "transformers" else there(name))
     assert main([verb, "--config", "none.yaml"]) == 2
     said = capsys.readouterr().err
     assert "lightrl-core does not run with transformers 4.57.1" in said

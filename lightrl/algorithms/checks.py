@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 def refuse_unsuitable(algorithm: Algorithm) -> None:
     """Refuse parts and values that do not fit their slots or each other; the message names both sides."""
-    _refuse_wrong_values(algorithm)
+    if algorithm.old_logprobs not in ("auto", "rollout", "recompute"):
+        raise ValueError(f"{type(algorithm).__name__} needs old_logprobs 'auto', 'rollout' or 'recompute', got {algorithm.old_logprobs!r}")
     _refuse_needs(algorithm)
     # refuses two parts that leave one extra; who leaves what is missing is known with the environment
     givers_of(algorithm)
@@ -26,11 +27,6 @@ def refuse_unsuitable(algorithm: Algorithm) -> None:
     _refuse_baseline(algorithm)
     _refuse_critic(algorithm)
     _refuse_correction(algorithm)
-
-
-def _refuse_wrong_values(algorithm: Algorithm) -> None:
-    if algorithm.old_logprobs not in ("auto", "rollout", "recompute"):
-        raise ValueError(f"{type(algorithm).__name__} needs old_logprobs 'auto', 'rollout' or 'recompute', got {algorithm.old_logprobs!r}")
 
 
 def _refuse_needs(algorithm: Algorithm) -> None:

@@ -24,7 +24,11 @@ def givers_of(algorithm: Algorithm, environment: Environment | None = None) -> d
     told = [] if environment is None else [(environment, declared_extras(environment))]
     for part, names in [*told, (sampler, sampler.gives_extras), (advantage, advantage.gives_extras), *prepared]:
         for name in sorted(names):
-            _refuse_name_of_core(name, part)
+            if name == GIVEN or name.startswith((OLD, ROLLOUT)):
+                raise ValueError(
+                    f"{type(part).__name__} leaves the extra {name!r}: {GIVEN!r}, and names that begin with {OLD!r} or {ROLLOUT!r}, are "
+                    "the core's. Rename it"
+                )
             if givers.setdefault(name, part) is not part:
                 both = f"{type(givers[name]).__name__} and {type(part).__name__}"
                 raise ValueError(f"{both} both leave the extra {name!r}: rename one of them")
@@ -59,14 +63,6 @@ def refuse_missing_extras(algorithm: Algorithm, environment: Environment) -> Non
                 f"{type(part).__name__} reads {', '.join(wrong)} per token, and {type(environment).__name__} gives one number for an "
                 "episode: have it in gives_turn_extras there, or use another environment"
             )
-
-
-def _refuse_name_of_core(name: str, giver: Part) -> None:
-    if name == GIVEN or name.startswith((OLD, ROLLOUT)):
-        raise ValueError(
-            f"{type(giver).__name__} leaves the extra {name!r}: {GIVEN!r}, and names that begin with {OLD!r} or {ROLLOUT!r}, are the "
-            "core's. Rename it"
-        )
 
 
 def logprobs_of(slot: str) -> str:

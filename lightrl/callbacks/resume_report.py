@@ -13,8 +13,9 @@ from tensorboard.compat.proto.event_pb2 import Event, SessionLog  # type: ignore
 
 from lightrl.callbacks.describe_run import flat
 from lightrl.registry.classes import registry
-from lightrl.registry.known_packages import CORE, installed_version
+from lightrl.registry.known_packages import CORE
 from lightrl.types import JSON
+from lightrl.versions import installed_version
 
 KEY = "provenance"
 """In a checkpoint: what the run was made of."""
@@ -58,9 +59,16 @@ class ResumeReport(Callback):
                 writer.add_event(Event(step=step, file_version="brain.Event:2"))
                 writer.add_event(Event(step=step, session_log=SessionLog(status=SessionLog.START)))
 
-    def _now(self, trainer: Trainer) -> dict[str, Any]:
+    def _now(self, trainer: Trainer) -> dict[str, JSON]:
+        """The provenance: one flat mapping of JSON values."""
         data: Any = getattr(trainer, "datamodule", None)
-        return provenance_of(self.config, trainer.world_size, data.state_dict().get("order") if data is not None else None)
+        order = data.state_dict().get("order") if data is not None else None
+        found: dict[str, JSON] = {"ranks": trainer.world_size}
+        found |= {f"version of {name}": installed_version(name) or ABSENT for name in PACKAGES}
+        found |= {f"plugin {r.distribution}": r.version for r in registry().records if not r.error and r.distribution != CORE}
+        found |= {f"data ({name})": value for name, value in (order or {}).items()}
+        settings = flat({key: value for key, value in (self.config or {}).items() if key not in OF_THE_START}, passed_over="init_args")
+        return found | {key: value for key, value in settings if key}
 
 
 def refuse_other_optimizer(trainer: Trainer) -> None:
@@ -89,16 +97,6 @@ OF_THE_START = ("ckpt_path", "weights_only")
 """Keys of the config about the beginning of a run, which change nothing else of it."""
 ABSENT = "-"
 """Shown for a key that one side does not have."""
-
-
-def provenance_of(config: Mapping[str, Any] | None, ranks: int, order: Mapping[str, JSON] | None) -> dict[str, JSON]:
-    """One flat mapping of JSON values."""
-    found: dict[str, JSON] = {"ranks": ranks}
-    found |= {f"version of {name}": installed_version(name) or ABSENT for name in PACKAGES}
-    found |= {f"plugin {r.distribution}": r.version for r in registry().records if not r.error and r.distribution != CORE}
-    found |= {f"data ({name})": value for name, value in (order or {}).items()}
-    settings = flat({key: value for key, value in (config or {}).items() if key not in OF_THE_START}, passed_over="init_args")
-    return found | {key: value for key, value in settings if key}
 
 
 def differences(then: Mapping[str, JSON], now: Mapping[str, JSON]) -> list[tuple[str, str, str]]:

@@ -60,16 +60,12 @@ class SaveResolvedConfig(Callback):
         if self._saved or folder is None or not trainer.is_global_zero:
             return
         folder.mkdir(parents=True, exist_ok=True)
-        _free_name(folder, text).write_text(text)
+        number, path = 1, folder / NAME
+        while path.exists() and path.read_text() != text:
+            number += 1
+            path = folder / f"{Path(NAME).stem}-{number}{Path(NAME).suffix}"
+        path.write_text(text)
         self._saved = True
-
-
-def _free_name(folder: Path, text: str) -> Path:
-    number, path = 1, folder / NAME
-    while path.exists() and path.read_text() != text:
-        number += 1
-        path = folder / f"{Path(NAME).stem}-{number}{Path(NAME).suffix}"
-    return path
 
 
 class WriteCompletions(Callback):

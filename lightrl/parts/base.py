@@ -55,7 +55,7 @@ class Part(ABC):  # noqa: B024 - each kind says what is abstract
 
     def but(self, **changes: object) -> Self:
         """A new part of this class: made with the same arguments, except those given here. Parts among them are made anew."""
-        return type(self)(**{name: _anew(value) for name, value in made_with(self).items()} | changes)
+        return type(self)(**{name: copied(value) for name, value in made_with(self).items()} | changes)
 
     @property
     def needs(self) -> frozenset[str]:
@@ -170,13 +170,14 @@ def _by_name(cls: type[Part], args: tuple[object, ...], kwargs: dict[str, object
     return {name: value for name, value in (given | kwargs).items() if name in ranges_of(cls)}
 
 
-def _anew(value: object) -> object:
+def copied(value: object, of_part: Callable[[Part], object] = lambda part: part.but()) -> object:
+    """A copy of an argument, in which something stands for each part: one like it, made anew, or what a function gives."""
     if isinstance(value, Part):
-        return value.but()
+        return of_part(value)
     if isinstance(value, dict):
-        return {name: _anew(member) for name, member in value.items()}
+        return {name: copied(member, of_part) for name, member in value.items()}
     if isinstance(value, (list, tuple)):
-        return type(value)(_anew(member) for member in value)
+        return type(value)(copied(member, of_part) for member in value)
     return copy.deepcopy(value)
 
 

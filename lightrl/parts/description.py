@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import copy
 import inspect
 from collections.abc import Iterator
 from typing import TypeVar
 
-from lightrl.parts.base import Part, made_with
+from lightrl.parts.base import Part, copied, made_with
 
 P = TypeVar("P", bound=Part)
 
@@ -46,15 +45,13 @@ def described_by(part: Part) -> str:
 
 def as_config(value: object) -> object:
     """A part as a config has it, `class_path` and `init_args`, with the parts in its arguments; other values as a copy."""
-    if isinstance(value, Part):
-        cls = type(value)
-        arguments = {name: as_config(argument) for name, argument in made_with(value).items()}
+
+    def of_part(part: Part) -> object:
+        cls = type(part)
+        arguments = {name: as_config(argument) for name, argument in made_with(part).items()}
         return {"class_path": f"{cls.__module__}.{cls.__qualname__}"} | ({"init_args": arguments} if arguments else {})
-    if isinstance(value, dict):
-        return {name: as_config(member) for name, member in value.items()}
-    if isinstance(value, (list, tuple)):
-        return type(value)(as_config(member) for member in value)
-    return copy.deepcopy(value)
+
+    return copied(value, of_part)
 
 
 def parts_in(value: object, key: str) -> Iterator[tuple[str, Part]]:

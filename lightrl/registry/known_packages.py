@@ -10,11 +10,12 @@ import json
 import os
 import re
 from collections.abc import Iterable
-from importlib.metadata import Distribution, EntryPoint, PackageNotFoundError, distributions, version
+from importlib.metadata import Distribution, EntryPoint, distributions
 from importlib.resources import files
 from typing import Literal
 
 from lightrl.hookspecs import COMMANDS, GROUP
+from lightrl.versions import installed_version
 
 CORE = "lightrl-core"
 """This distribution, whose registered names are reserved."""
@@ -43,14 +44,6 @@ def where_to_find(name: str, things: Things, loaded: Iterable[str]) -> str:
         return f" It is in {package}, which {LIMIT} leaves out."
     where = f"pip install --find-links dist {package} (in a checkout: pip install ./plugins/{package})"
     return f" It is in the package {package}. Type: {where}."
-
-
-def installed_version(package: str) -> str | None:
-    """The version of a distribution; None if it is not installed."""
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
 
 
 def other_distribution() -> str | None:

@@ -152,7 +152,11 @@ def load_plugin(*entries: EntryPoint) -> PluginRecord:
     record = PluginRecord(name, distribution, version, first.group.removesuffix(".commands"), first.module)
     for entry in entries:
         if entry.group not in (GROUP, COMMANDS):
-            record.error = _other_api(entry.group)
+            what = "upgrade lightrl" if api_version(entry.group) > api_version(GROUP) else "upgrade the plugin"
+            record.error = (
+                f"it was written for the plugin API {entry.group}, and this lightrl has {GROUP}: {what}, or install a version of it for "
+                f"{GROUP}"
+            )
             return record
     try:
         with nullcontext() if distribution == CORE else time_limit(LOADING_S):
@@ -242,8 +246,3 @@ def _checked(kind: Kind, classes: list[Any]) -> list[type[Any]]:
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise ValueError(f"hook {kind.hook} returned two classes named {', '.join(twice)}")
     return classes
-
-
-def _other_api(group: str) -> str:
-    what = "upgrade lightrl" if api_version(group) > api_version(GROUP) else "upgrade the plugin"
-    return f"it was written for the plugin API {group}, and this lightrl has {GROUP}: {what}, or install a version of it for {GROUP}"

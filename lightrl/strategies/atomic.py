@@ -101,16 +101,13 @@ def recover(folder: Path, below: bool = False) -> Leftovers:
         if found["host"] != socket.gethostname():
             leftovers.elsewhere[left] = size_of(left)
         elif not _alive(int(found["pid"])) and _unwritten(left.parent):
-            _undo(left, left.with_name(found["name"]), found["what"], leftovers)
+            original = left.with_name(found["name"])
+            if found["what"] == "replaced" and not original.exists():
+                left.rename(original)
+            else:
+                leftovers.removed[left] = size_of(left)
+                _delete(left)
     return leftovers
-
-
-def _undo(left: Path, original: Path, what: str, leftovers: Leftovers) -> None:
-    if what == "replaced" and not original.exists():
-        left.rename(original)
-    else:
-        leftovers.removed[left] = size_of(left)
-        _delete(left)
 
 
 def beside(path: Path, what: str) -> Path:
@@ -139,14 +136,13 @@ def _hold(folder: Path) -> None:
 
 def _unwritten(folder: Path) -> bool:
     """Whether no other process holds a folder; without locks that is unknown, and the folder is left alone."""
-    handle = _HELD.get(folder)
-    if handle is not None:
-        alone = _lock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        _lock(handle, fcntl.LOCK_SH)
-        return alone
-    handle = os.open(folder, os.O_RDONLY)
+    held = _HELD.get(folder)
+    handle = os.open(folder, os.O_RDONLY) if held is None else held
     alone = _lock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    os.close(handle)
+    if held is None:
+        os.close(handle)
+    else:
+        _lock(held, fcntl.LOCK_SH)
     return alone
 
 

@@ -226,9 +226,8 @@ def agreed(act: Callable[[], object]) -> None:
         act()
     except (CheckpointError, OSError) as error:
         complaint = str(error)
-    everyone: list[str | None] = [complaint]
-    if ranks_now() > 1:
-        everyone = [None] * ranks_now()
+    everyone = [complaint] * ranks_now()
+    if len(everyone) > 1:
         torch.distributed.all_gather_object(everyone, complaint)
     for said in everyone:
         if said is not None:

@@ -18,9 +18,9 @@ Shapes = dict[str, tuple[int, ...]]
 
 def shapes_in(path: Path) -> Shapes:
     """Names and shapes of the weights of a checkpoint that is whole."""
+    held = notes_in(path)
     if not path.is_dir():
-        return {name: tuple(weight.shape) for name, weight in contents(path)["state_dict"].items()}
-    held = contents(next(file for file in states_in(path) if file.name.endswith("model_states.pt")))
+        return {name: tuple(weight.shape) for name, weight in held["state_dict"].items()}
     # under ZeRO-3 what is in `module` is empty, and its shape stands elsewhere
     groups = [*(held["param_shapes"] or []), held["frozen_param_shapes"] or {}]
     whole = {name: tuple(shape) for group in groups for name, shape in group.items()}

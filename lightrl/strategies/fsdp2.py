@@ -105,8 +105,9 @@ class FSDP2Adapter(StrategyAdapter):
         for module in modules:
             if module is None:
                 continue
-            # a layer is read, cut, and let go before the next one is read
-            for part in (*layers_of(module), module):
+            # the blocks of a transformer are what its longest list holds: one is read, cut, and let go before the next one is read
+            lists = [list(m) for m in module.modules() if isinstance(m, nn.ModuleList)]
+            for part in (*max(lists, key=len, default=[]), module):
                 read(part)
                 fully_shard(part, mesh=mesh, mp_policy=precision)
             if hasattr(module, "values"):
@@ -180,9 +181,3 @@ def _cut(state: dict[str, Any], optimizer: torch.optim.Optimizer) -> dict[str, A
     of_number = dict(zip(numbers, parameters, strict=True))
     cut = {number: apply_to_collection(held, Tensor, cut_like, of_number[number]) for number, held in state["state"].items()}
     return state | {"state": cut}
-
-
-def layers_of(module: nn.Module) -> list[nn.Module]:
-    """The blocks of a transformer: what its longest `ModuleList` holds."""
-    lists = [list(m) for m in module.modules() if isinstance(m, nn.ModuleList)]
-    return max(lists, key=len, default=[])

@@ -62,10 +62,11 @@ def facts_of(cls: type[Algorithm]) -> Facts:
         # warnings of an algorithm concern those who run it
         warnings.simplefilter("ignore")
         algorithm: Algorithm = Builder().build(stated, "")
+    critic = [] if algorithm.critic is None else ["critic" if algorithm.critic.own_trunk else "value head"]
     return Facts(
         algorithm=cls.__name__,
         distribution=distribution_of(cls),
-        models=_models(algorithm),
+        models=", ".join(["policy", *critic, *algorithm.references]),
         completions=str(algorithm.sampler.group_size),
         advantage=f"{stated.value('advantage')}, against {_against(algorithm.advantage)}",
         level=algorithm.advantage.level,
@@ -81,13 +82,6 @@ def facts_of(cls: type[Algorithm]) -> Facts:
 def _against(advantage: Advantage) -> str:
     baselines = {"group": "its group", "batch": "the batch", "values": "the critic", "none": "nothing"}
     return advantage.against or baselines[advantage.baseline]
-
-
-def _models(algorithm: Algorithm) -> str:
-    models = ["policy"]
-    if algorithm.critic is not None:
-        models.append("critic" if algorithm.critic.own_trunk else "value head")
-    return ", ".join([*models, *algorithm.references])
 
 
 def _kl(algorithm: Algorithm) -> str:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lightrl.config.read.refusals import ConfigError
 
@@ -115,21 +114,21 @@ def _from_config(path: str) -> tuple[Policy, RolloutEngine, Environment]:
     return policy, engine, environment
 
 
-def _rows(rollout: Rollout) -> Iterator[dict[str, Any]]:
+def _write(rollout: Rollout, out: str | None) -> None:
+    from lightrl.parts.environment import own_opening
     from lightrl.training.evaluating.evaluator import conversation
 
-    for i, prompt in enumerate(rollout.prompts):
-        yield {
-            "prompt": prompt.text if prompt.text is not None else list(prompt.messages or ()),
+    rows = [
+        {
+            "prompt": own_opening(prompt),
             "completion": rollout.completions[i],
             "finish_reason": rollout.finish_reason[i],
             "tokens": int(rollout.response_lengths[i]),
             **conversation(rollout, i),
         }
-
-
-def _write(rollout: Rollout, out: str | None) -> None:
-    lines: Sequence[str] = [json.dumps(row, ensure_ascii=False) + "\n" for row in _rows(rollout)]
+        for i, prompt in enumerate(rollout.prompts)
+    ]
+    lines = [json.dumps(row, ensure_ascii=False) + "\n" for row in rows]
     if out is None:
         sys.stdout.writelines(lines)
         return

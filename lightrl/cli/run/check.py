@@ -43,7 +43,9 @@ def check(words: list[str]) -> int:
     console = Console(soft_wrap=True)
     with run.refusals():
         run.prepare()
-        length = _schedule(run)
+        schedule = run.model.learner.tried_schedule()
+        check_schedule(schedule, _planned(run))
+        length = schedule_length(schedule)
         counts = {name: "endless" if n is None else f"{n:,} prompts" for name, n in run.data.sizes().items()}
         held = _held(run.model, resolved)
         models = [_memory(run.model, held), _table("checkpoints", _checkpoints(run, held))]
@@ -102,13 +104,6 @@ def _sizes(run: Run, resolved: Resolved, schedule: int | None) -> list[Table]:
     if schedule is not None and schedule > steps:
         rows["learning-rate schedule"] = f"{schedule:,} steps, of which the run makes {int(steps):,}: the rate does not reach its end"
     return [_table("length", rows)]
-
-
-def _schedule(run: Run) -> int | None:
-    """The length of the schedule; a short one is refused."""
-    schedule = run.model.learner.tried_schedule()
-    check_schedule(schedule, _planned(run))
-    return schedule_length(schedule)
 
 
 def _planned(run: Run) -> float:

@@ -146,18 +146,11 @@ def continue_in_folder_of(checkpoint: str | None, loggers: list[Logger]) -> None
             logger._version = versions.name  # type: ignore[attr-defined]
 
 
-class WithoutTips(logging.Filter):
-    """Drops Lightning's recommendations of other products."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """False for a record that is one."""
-        return "Tip: For seamless" not in record.getMessage()
-
-
 def quiet_lightning() -> None:
     """Filter the logs of Lightning and DeepSpeed; their warnings about the run itself stay."""
     for name in ("lightning.pytorch.utilities.rank_zero", "lightning.fabric.utilities.rank_zero"):
-        logging.getLogger(name).addFilter(WithoutTips())
+        # recommendations of other products
+        logging.getLogger(name).addFilter(lambda record: "Tip: For seamless" not in record.getMessage())
     # DeepSpeed says when its checkpoint is exported that it has found no GPU
     logging.getLogger("DeepSpeed").addFilter(lambda record: "Setting accelerator to CPU" not in record.getMessage())
     for message in (
