@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lightrl_code import ToolEnvironment
 from lightrl_code.tools.call_formats import FORMATS, calls_in
+from lightrl_code.tools.tool_arguments import converted
 from lightrl_code.tools.tool_calls import ToolCall
 
 from lightrl import Prompt
@@ -232,3 +233,50 @@ def test_whatever_is_written_nothing_raises(name: str, text: str, data: st.DataO
         for call in calls_in(turn, name):
             assert call.name or call.error
             json.dumps([dict(call.arguments), call.positional], allow_nan=False)
+
+
+WITH_THOUGHTS = {
+    "hermes": '<tool_call>\n{"name": "f", "arguments": {"x": "a </think> b", "n": "<think>"}}\n</tool_call>',
+    "llama": '{"name": "f", "parameters": {"x": "a </think> b", "n": "<think>"}}',
+    "python": "[f(x='a </think> b', n='<think>')]",
+    "qwen_coder": "<tool_call>\n<function=f>\n<parameter=x>\na </think> b\n</parameter>\n<parameter=n>\n<think>\n</parameter>\n"
+    "</function>\n</tool_call>",
+    "glm": "<tool_call>f\n<arg_key>x</arg_key>\n<arg_value>a </think> b</arg_value>\n"
+    "<arg_key>n</arg_key>\n<arg_value><think></arg_value>\n</tool_call>",
+    "minimax": '<minimax:tool_call>\n<invoke name="f">\n<parameter name="x">a </think> b</parameter>\n'
+    '<parameter name="n"><think></parameter>\n</invoke>\n</minimax:tool_call>',
+}
+
+
+@pytest.mark.parametrize("name", WITH_THOUGHTS)
+@pytest.mark.parametrize("before", ["", "<think>plan: f(x)</think>\n", "a plan, \"it is' </think>\n"])
+def test_low_marks_of_thoughts_in_an_argument_are_part_of_it(name: str, before: str) -> None:
+    assert calls_in(before + WITH_THOUGHTS[name], name) == [ToolCall("f", {"x": "a </think> b", "n": "<think>"}, spelled=name in SPELLED)]
+
+
+@pytest.mark.parametrize("name", WITH_THOUGHTS)
+def test_low_a_call_in_a_thought_is_none_whatever_its_arguments_hold(name: str) -> None:
+    assert calls_in("<think>" + WITH_THOUGHTS[name], name) == []
+
+
+def test_low_keys_in_calls_of_python_keep_their_types() -> None:
+    assert calls_in("[f({1: 'a', '1': (2,)})]", "python") == [ToolCall("f", {}, ({1: "a", "1": [2]},))]
+    assert calls_in("[f({(1, 2): 'a'})]", "python")[0].error.startswith("expected the arguments of 'f' to be numbers")
+
+
+@pytest.mark.parametrize(
+    ("hint", "value", "expected"),
+    [
+        (dict[int, str], {1: "a"}, {1: "a"}),
+        (dict[int, str], {"1": "a"}, {1: "a"}),
+        (dict[str, str], {"1": "a"}, {"1": "a"}),
+        (dict[int, str], {"one": "a"}, None),
+        (dict[str, str], {1: "a"}, None),
+    ],
+)
+def test_low_keys_of_dicts_are_of_the_type_that_the_tool_declares(hint: Any, value: Any, expected: Any) -> None:
+    if expected is None:
+        with pytest.raises(TypeError):
+            converted(value, hint)
+    else:
+        assert converted(value, hint) == expected

@@ -153,7 +153,16 @@ def _call(node: ast.expr) -> ToolCall:
 
 
 def _literal(node: ast.expr) -> JSON:
-    return shallow(json.loads(json.dumps(ast.literal_eval(node), allow_nan=False)))
+    value = ast.literal_eval(node)
+    json.dumps(value, allow_nan=False)
+    return shallow(_lists(value))
+
+
+def _lists(value: object) -> JSON:
+    """A value with lists in place of tuples; keys of dicts stay what they are."""
+    if isinstance(value, dict):
+        return {key: _lists(item) for key, item in value.items()}
+    return [_lists(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 AUTO = "auto"
@@ -253,7 +262,7 @@ FORMATS = {
 
 def calls_in(completion: str, name: str) -> list[ToolCall]:
     """The calls in a turn outside of its thoughts, in order, in a named format or, `auto`, the one whose sign comes first."""
-    text = without_thoughts(completion)
+    text = _spoken(completion)
     known = list(FORMATS.values()) if name == AUTO else [FORMATS[name]]
     signs = [re.search(one.told_by if name == AUTO and one.told_by else one.sign, text) for one in known]
     found = [(sign.start(), i) for i, sign in enumerate(signs) if sign is not None]
@@ -263,6 +272,21 @@ def calls_in(completion: str, name: str) -> list[ToolCall]:
     return [
         replace(call, error=call.error and f"{call.error}. A call is written {example(chosen, call.name)}") for call in chosen.calls(text)
     ]
+
+
+HIDE = "\udfff"
+"""Between the characters of an argument while thoughts are looked for; no decoded text has it."""
+ARGUMENT = re.compile(
+    r"""(?<=[:=\[,({])\s*(?:"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')(?=\s*[,)\]}])"""
+    r"|(?<=<arg_value>).*?(?=</arg_value>)|<parameter[^>\n]*>.*?(?=</parameter>)",
+    re.DOTALL,
+)
+"""A text as JSON and Python quote it, or between the marks of an argument."""
+
+
+def _spoken(completion: str) -> str:
+    """A turn without its thoughts, whose marks do not count in an argument."""
+    return without_thoughts(ARGUMENT.sub(lambda found: HIDE.join(found[0]), completion)).replace(HIDE, "")
 
 
 def example(known: CallFormat, name: str = "") -> str:

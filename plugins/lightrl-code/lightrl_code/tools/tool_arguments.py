@@ -85,7 +85,7 @@ def _scalar(value: JSON, kind: object) -> Any:
 
 def _container(value: JSON, kind: type, members: tuple[Any, ...]) -> Any:
     if kind is dict and isinstance(value, dict):
-        return {key: converted(item, members[1]) for key, item in value.items()} if members else value
+        return {_key(key, members[0]): converted(item, members[1]) for key, item in value.items()} if members else value
     if kind is dict or not isinstance(value, list):
         raise TypeError
     if kind is list:
@@ -93,6 +93,11 @@ def _container(value: JSON, kind: type, members: tuple[Any, ...]) -> Any:
     if members and len(members) != len(value):
         raise TypeError
     return tuple(converted(item, member) for item, member in zip(value, members, strict=True)) if members else tuple(value)
+
+
+def _key(key: JSON, hint: Any) -> Any:
+    # JSON has no other keys than texts
+    return _of_text(key, hint) if isinstance(key, str) else converted(key, hint)
 
 
 def _first(value: JSON, members: tuple[Any, ...]) -> Any:

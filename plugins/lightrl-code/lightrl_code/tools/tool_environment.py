@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from lightrl import Environment, Prompt, Reply, own_opening
@@ -131,7 +131,7 @@ class ToolEnvironment(Environment):
 
     def _answer(self, call: ToolCall, deadline: float, beyond: int) -> ToolResult:
         """The result of a call, or one for all that a turn has beyond the limit: a turn may hold thousands."""
-        record: dict[str, JSON] = {"name": call.name, "arguments": dict(call.arguments)}
+        record: dict[str, JSON] = {"name": call.name, "arguments": _recorded(call.arguments)}
         if beyond:
             result = error_result(f"{beyond} not called, since a turn may have {self.max_calls} calls", self.max_result_chars)
         else:
@@ -147,8 +147,9 @@ class ToolEnvironment(Environment):
                 raise WrongArguments(call.error)
             if tool is None:
                 raise WrongArguments(f"there is no tool {call.name!r}; there are: {', '.join(self._functions)}")
-            record["arguments"] = named_arguments(tool, call)
-            arguments = typed_arguments(tool, self._described()[tool.name], record["arguments"], call.spelled)
+            given = named_arguments(tool, call)
+            record["arguments"] = _recorded(given)
+            arguments = typed_arguments(tool, self._described()[tool.name], given, call.spelled)
         except WrongArguments as error:
             return error_result(str(error), self.max_result_chars)
         if seconds <= 0:
@@ -188,6 +189,11 @@ class ToolEnvironment(Environment):
     def __setstate__(self, state: dict[str, object]) -> None:
         vars(self).update(state)
         self._functions = _by_name(self.paths)
+
+
+def _recorded(arguments: Mapping[str, JSON]) -> JSON:
+    # keys that are no texts, which only calls in Python have, become texts in records
+    return json.loads(json.dumps(dict(arguments)))
 
 
 def _by_name(paths: Sequence[str]) -> dict[str, ToolFunction]:
