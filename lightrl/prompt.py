@@ -11,7 +11,10 @@ JSON = Any
 
 Message = dict[str, JSON]
 """One turn of a conversation: `{"role": "user", "content": "..."}`, texts both; one of data may have `FIELDS` beside them."""
-FIELDS = ("tool_calls", "reasoning_content", "reasoning", "thinking", "function_call", "name", "tool_call_id")
+FIELDS = (
+    "tool_calls", "reasoning_content", "reasoning", "thinking", "thoughts", "function_call", "tool_plan", "tool_responses", "images",
+    "audio", "documents", "name", "tool_call_id",
+)  # fmt: skip
 """What a chat template may write of a message beside role and content; the last two only name something."""
 
 

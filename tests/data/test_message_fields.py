@@ -49,7 +49,13 @@ def test_m7_calls_and_thoughts_reach_the_chat_template(tmp_path: Path) -> None:
     assert asked == "u(1 2<eos>a([hm]add a 1 b 2<eos>t(3 c0 add<eos>a("
 
 
-@pytest.mark.parametrize(("field", "value"), [("tool_calls", CALL), ("reasoning_content", "hm"), ("thinking", "hm"), ("function_call", {})])
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("tool_calls", CALL), ("reasoning_content", "hm"), ("thinking", "hm"), ("function_call", {}), ("tool_plan", "first add"),
+        ("tool_responses", [{"name": "add", "response": 3}]), ("images", ["a.png"]), ("thoughts", "hm"),
+    ],
+)  # fmt: skip
 def test_m7_what_the_template_never_writes_is_refused(field: str, value: Any, tmp_path: Path) -> None:
     talk = [TALK[0], {"role": "assistant", "content": "", field: value or {"name": "add"}}]
     prompt, made = read(tmp_path, talk), tokenizer(PLAIN)
