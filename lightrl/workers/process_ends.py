@@ -8,7 +8,6 @@ import os
 import signal
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -42,32 +41,32 @@ def end_rank_with_parent() -> None:
     asked: a launcher may start ranks in a thread that ends before them.
     """
     if local_rank() != 0:
-        threading.Thread(target=_die_with, args=[os.getppid()], name="watch over the parent process", daemon=True).start()
-
-
-def _die_with(parent: int) -> None:
-    while os.getppid() == parent:
-        time.sleep(POLL_S)
-    os.kill(os.getpid(), signal.SIGKILL)
+        _watch_parent(threading.Event())
 
 
 @contextmanager
 def ending_with_parent() -> Iterator[None]:
     """Within, this process ends soon after its parent; the thread that looks is gone behind it, so that forking is safe again."""
-    over, parent = threading.Event(), os.getppid()
-
-    def look() -> None:
-        while not over.wait(POLL_S):
-            if os.getppid() != parent:
-                os._exit(1)
-
-    watch = threading.Thread(target=look, name="watch over the parent process", daemon=True)
-    watch.start()
+    over = threading.Event()
+    watch = _watch_parent(over)
     try:
         yield
     finally:
         over.set()
         watch.join()
+
+
+def _watch_parent(over: threading.Event) -> threading.Thread:
+    parent = os.getppid()
+
+    def look() -> None:
+        while not over.wait(POLL_S):
+            if os.getppid() != parent:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    watch = threading.Thread(target=look, name="watch over the parent process", daemon=True)
+    watch.start()
+    return watch
 
 
 @contextmanager

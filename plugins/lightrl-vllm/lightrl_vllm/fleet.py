@@ -64,15 +64,14 @@ class Fleet:
     async def answer(self, server: Server, request: Request, version: int | None, decode: Decode, limit_s: float | None = None) -> Result:
         """The result of a request with weights of this version (None: none were given yet), or a ServerError."""
         model = server.model if version is None else self.reload.model(server)
+        answer = await server.post(PATH, generate_body(request, model), limit_s)
         try:
-            result = result_of(await server.post(PATH, generate_body(request, model), limit_s), request, version, decode)
+            result = result_of(answer, request, version, decode)
             if self.vocabulary is not None and max(result.tokens) >= self.vocabulary:
                 raise ServerError(f"it sampled token {max(result.tokens)}, and the policy has {self.vocabulary}")
-            return result
         except ServerError as error:
-            if str(error).startswith(server.address):
-                raise
             raise ServerError(server.told(PATH, f"request {request.id}: {error}")) from None
+        return result
 
     def place(self, requests: Sequence[Request]) -> list[Server]:
         """The server of each request: that of its episode, or the next one for each context that is new; neighbours may share one."""

@@ -144,10 +144,11 @@ class Server:
 
     async def models(self) -> list[Model]:
         """Its models; adapters name their base as parent."""
+        answer = await self.get("/v1/models")
         try:
-            return read_as(Models, await self.get("/v1/models")).data or []
+            return read_as(Models, answer).data or []
         except ServerError as error:
-            raise ServerError(str(error) if self.address in str(error) else self.told("/v1/models", str(error)), error.status) from None
+            raise ServerError(self.told("/v1/models", str(error))) from None
 
     async def close(self) -> None:
         """Close the connections."""
