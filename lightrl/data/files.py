@@ -101,7 +101,8 @@ def existing_file(path: str) -> Path:
         what = f"a folder. {_neighbours(file / '*')}" if file.is_dir() else "a device or pipe"
         raise ValueError(f"rows are read from a file, and {path!r} is {what}")
     if not file.is_file():
-        raise ValueError(f"there is no file {path!r}. {_neighbours(file)}")
+        found = "It is a symbolic link that leads nowhere" if file.is_symlink() else _neighbours(file)
+        raise ValueError(f"there is no file {path!r}. {found}")
     return file
 
 
@@ -134,7 +135,8 @@ def _neighbours(path: Path) -> str:
         return f"There is no folder {str(folder)!r} either (working directory: {str(Path.cwd())!r})."
     names = sorted(p.name for p in folder.iterdir())
     close = difflib.get_close_matches(path.name, names, n=1, cutoff=0.6)
-    hint = f"Did you mean {str(folder / close[0])!r}? " if close else ""
+    # what is there under this name is something else
+    hint = f"Did you mean {str(folder / close[0])!r}? " if close and path.name not in names else ""
     more = f" and {len(names) - 10} more" if len(names) > 10 else ""
     return f"{hint}{str(folder)!r} holds: {', '.join(names[:10]) or 'nothing'}{more}."
 

@@ -180,3 +180,6 @@ def test_low_a_folder_is_told_as_one(tmp_path: Path) -> None:
     assert "Did you mean" not in str(refused.value)
     with pytest.raises(ValueError, match="'/dev/null' is a device"):
         JsonLines(path="/dev/null")
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(ValueError, match=r"there is no file '.*/loop'. It is a symbolic link that leads nowhere"):
+        JsonLines(path=str(tmp_path / "loop"))

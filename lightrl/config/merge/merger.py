@@ -147,8 +147,8 @@ def _undotted(given: dict[str, Any], key: str) -> dict[str, Any]:
     """`{"a.b": 1}` as `{"a": {"b": 1}}`."""
     result: dict[str, Any] = {}
     for name, value in given.items():
-        if not isinstance(name, str) or not name.strip():
-            raise ConfigError(key, f"a name in a mapping is a text, got {name!r}; quote it, as YAML reads no, null and 5 as values.")
+        if not isinstance(name, str) or not name.strip() or not name.isprintable():
+            raise ConfigError(key, f"a name in a mapping is a visible text, got {name!a}; quote it: YAML reads no, null and 5 as values.")
         first, dot, rest = str(name).partition(".")
         if dot and isinstance(result.get(first), dict):
             result[first][rest] = value

@@ -20,9 +20,17 @@ _FLOAT = re.compile(r"^[-+]?(\d[\d_]*\.?[\d_]*|\.[\d_]+)([eE][-+]?\d+)?$|^[-+]?\
 class _Loader(yaml.SafeLoader):
     """YAML 1.1 except that `1e-6` is a number, `1:30` is none, and a key that stands twice is an error."""
 
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        try:
+            return super().construct_object(node, deep)
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            # the constructors of PyYAML raise anything for a value that does not fit its tag
+            said = f"{node.value!r:.60} cannot be read as {node.tag.rpartition(':')[2]}: {error}"
+            raise yaml.constructor.ConstructorError(None, None, said, node.start_mark) from None
+
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[Any] = set()
-        for key_node, _ in node.value:
+        for key_node, _ in node.value if isinstance(node, yaml.MappingNode) else ():
             key = self.construct_object(key_node, deep=True)
             if isinstance(key, (list, dict, set)):
                 raise yaml.constructor.ConstructorError(None, None, "a key is a list or mapping", key_node.start_mark)
@@ -55,7 +63,7 @@ def parse_yaml(text: str) -> Any:
         return None if node is None else loader.construct_document(node)
     except RecursionError:
         raise yaml.YAMLError("it is nested too deeply") from None
-    except ValueError as error:
+    except (ArithmeticError, ValueError) as error:
         raise yaml.YAMLError(str(error)) from error
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import os
 import re
 from collections.abc import Callable, Iterator
 from html.parser import HTMLParser
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
+from lightrl_runs.report.logs import read_table
 from torch.utils.tensorboard import SummaryWriter
 
 SETTINGS = {"rollouts": 4, "seed_everything": 0, "trainer": {"devices": 2, "num_nodes": 1}, "model": {"algorithm": "GRPO", "lr": 0.1}}
@@ -248,6 +250,27 @@ def test_low_a_symbolic_link_is_not_followed(lightrl: Callable[..., Any], tmp_pa
     assert answer.status == 2
     assert "symbolic link" in answer.err
     assert not (tmp_path / "page.html").exists()
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+def test_low_a_config_that_is_no_file_is_not_waited_for(make: Callable[[Path], None], lightrl: Callable[..., Any], tmp_path: Path) -> None:
+    folder = run(tmp_path / "run", [0.5])
+    (folder / "config.yaml").unlink()
+    make(folder / "config.yaml")
+    answer = lightrl("report", str(folder))
+    assert answer.status == 2
+    assert "config.yaml' is not a config" in answer.err
+
+
+@pytest.mark.parametrize("damage", [b"\xff\xfe,1,2\n", b"x" * 200_000 + b",1,2\n"])
+def test_low_a_table_that_is_damaged_is_read_as_far_as_that(damage: bytes, tmp_path: Path) -> None:
+    file = tmp_path / "metrics.csv"
+    file.write_bytes(b"reward,step,epoch\n0.5,0,0\n" + damage)
+    log = read_table(file)
+    assert log.numbers == {"reward": {1: 0.5}}
+    assert len(log.damaged) == 1
+    file.write_bytes(b"\xff\xfe,step,epoch\n0.5,0,0\n")
+    assert not read_table(file).damaged
 
 
 def test_low_a_config_that_unfolds_without_end_is_refused(lightrl: Callable[..., Any], tmp_path: Path) -> None:

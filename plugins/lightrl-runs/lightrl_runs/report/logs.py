@@ -67,7 +67,9 @@ def is_validation(name: str) -> bool:
 def read_table(file: Path) -> RunLog:
     """The log of a run from its `metrics.csv`, whose last line may be cut off; it has no texts, no histograms and no times."""
     log, begun = RunLog(last_entry=file.stat().st_mtime), False
-    with file.open(newline="") as table:
+    # a longer cell would be an error of the whole table
+    csv.field_size_limit(2**31 - 1)
+    with file.open(newline="", errors="replace") as table:
         for line, row in enumerate(csv.DictReader(table), start=2):
             try:
                 step = int(row["step"])

@@ -61,8 +61,8 @@ def read_run(path: Path) -> RunFolder:
 def settings_of(file: Path) -> dict[str, str]:
     """Every value of a config as text, by the key that the command line calls it by; a ConfigError if it is none."""
     try:
-        if file.is_symlink():
-            raise yaml.YAMLError("it is a symbolic link, and what it leads to may be anybody's")
+        if file.is_symlink() or not file.is_file():
+            raise yaml.YAMLError("it is a symbolic link, folder or pipe, and what it leads to may be anybody's")
         tree = parse_yaml(file.read_text())
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise ConfigError("", f"{str(file)!r} is not a config: {str(error).splitlines()[0]}", "Move it away, or repair it.") from error
