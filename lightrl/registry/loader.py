@@ -92,7 +92,9 @@ class PluginRecord:
 
     def fail(self, error: BaseException) -> None:
         """Keep why it does not load; called while the exception is handled."""
-        self.error = "\n".join(map(printable, f"{type(error).__name__}: {error}".splitlines()))
+        # str() of an exception may raise another one
+        said = traceback.TracebackException.from_exception(error)
+        self.error = "\n".join(map(printable, f"{type(error).__name__}: {said}".splitlines()))
         self.traceback = "\n".join(map(printable, traceback.format_exc().splitlines())) + "\n"
 
 

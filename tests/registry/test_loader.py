@@ -210,6 +210,7 @@ def test_loading_plugins_does_not_import_lightning(site: Site) -> None:
 UNRULY = {
     "raises KeyboardInterrupt": ("raise KeyboardInterrupt", "it raised KeyboardInterrupt"),
     "raises its own": ("class Own(BaseException): pass\nraise Own('mine')", "it raised Own: mine"),
+    "has no words": ("class Own(Exception):\n    def __str__(self): raise ValueError\nraise Own", "Own: <exception str() failed>"),
     "exits at once": ("import os\nos._exit(0)", "it called os._exit(0)"),
     "closes stdout": ("import sys\nsys.stdout.close()", "it closed stdout"),
     "closes stderr and 1": ("import os, sys\nsys.stderr.close()\nos.close(1)", "it closed stdout and stderr"),
