@@ -2,11 +2,11 @@
 
 import json
 import re
-from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from lightrl import without_thoughts
 from lightrl_judge.chat import Chat
 from lightrl_judge.failures import TooLargeError, UnreadableError, beginning
 
@@ -16,7 +16,6 @@ TRY = 1000
 """Characters that could be read in the time that one vain try takes beside reading."""
 _BEGINNING = re.compile(r'\{\s*["}]')
 T = TypeVar("T")
-THOUGHTS_END = "</think>"
 LONGEST = 300_000
 """Characters of a reply; no model writes so much before its judgement."""
 
@@ -51,17 +50,6 @@ def json_objects(text: str) -> list[FoundObject]:
     return found
 
 
-def outside(objects: Sequence[FoundObject], pattern: str, text: str) -> list[re.Match[str]]:
-    """Matches of a pattern in a text, outside of its objects, which are in order."""
-    starts = [one.start for one in objects]
-
-    def within(at: int) -> bool:
-        before = bisect_right(starts, at)
-        return before > 0 and at < objects[before - 1].end
-
-    return [found for found in re.finditer(pattern, text) if not within(found.start())]
-
-
 def _object(text: str, start: int) -> FoundObject | int:
     """The object that begins here; if there is none, how far it was looked for."""
     wrong: list[str] = []
@@ -84,7 +72,7 @@ def _object(text: str, start: int) -> FoundObject | int:
 def judgement(reply: str, name: str, read: Callable[[Any], T]) -> T:
     """The value of a field in the JSON of a reply.
 
-    JSON objects may stand anywhere behind `</think>`, with other text around them; inside an object `</think>` ends no thoughts. Those
+    JSON objects may stand anywhere outside of thoughts, with other text around them; inside an object `</think>` ends no thoughts. Those
     with the field must agree, and every mention of the field must stand inside an object that can be read: a judge that quotes somebody
     else's `"score": 10` in broken JSON has given no score.
 
@@ -96,13 +84,15 @@ def judgement(reply: str, name: str, read: Callable[[Any], T]) -> T:
         # it is not sent back with a complaint either
         raise TooLargeError(f"{len(reply):,} characters, and at most {LONGEST:,} are read, in the reply {beginning(reply)}")
     try:
-        objects = json_objects(reply)
+        objects = json_objects(reply := reply.replace("\0", ""))
     except TooManyError as error:
         raise UnreadableError(f"{error}, in the reply {beginning(reply)}") from error
-    thoughts = outside(objects, THOUGHTS_END, reply)
-    said = thoughts[-1].end() if thoughts else 0
-    loose = [one for one in outside(objects, rf'"{re.escape(name)}"\s*:', reply) if one.start() >= said]
-    found = [one.value[name] for one in objects if one.start >= said and name in one.value]
+    # the number of an object stands for it, so that what it quotes ends no thoughts
+    gaps = zip([0, *(one.end for one in objects)], [*(one.start for one in objects), len(reply)], strict=True)
+    said = without_thoughts("".join(f"{reply[start:end]}\0{i}\0" for i, (start, end) in enumerate(gaps)))
+    loose = re.search(rf'"{re.escape(name)}"\s*:', said)
+    values = [objects[int(i)].value for i in re.findall("\0(\\d+)\0", said) if int(i) < len(objects)]
+    found = [value[name] for value in values if name in value]
     if loose or not found:
         raise UnreadableError(f'{"broken" if loose else "no"} JSON object with "{name}" in the reply {beginning(reply)}')
     try:

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from annotated_types import Ge
 
-from lightrl import AsyncReward, Prompt
+from lightrl import AsyncReward, Prompt, without_thoughts
 from lightrl_judge.asking import Form, ask
 from lightrl_judge.budget import Budget
 from lightrl_judge.chat import OPENAI, Chat
@@ -129,7 +129,7 @@ class JudgeScore(Judge):
             ValueError: the prompt has nothing in a column that the template names.
         """
         values = {name: column_text(prompt, name, value) for name, value in columns.items()}
-        user = self._template.render({**values, "prompt": conversation(prompt), "completion": completion})
+        user = self._template.render({**values, "prompt": conversation(prompt), "completion": without_thoughts(completion)})
         score = await ask(self._chat, self._system, user, self._form, self.ask_again, self.structured)
         (low, high), (worst, best) = self.score_range, self.reward_range
         return worst + (score - low) / (high - low) * (best - worst)

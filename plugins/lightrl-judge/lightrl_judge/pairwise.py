@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from lightrl import Prompt
+from lightrl import Prompt, without_thoughts
 from lightrl_judge.asking import Form, ask
 from lightrl_judge.chat import Chat
 from lightrl_judge.judge import Judge
@@ -87,6 +87,7 @@ class PairwiseJudge:
         given = {**prompt.columns, "answer": prompt.answer} if columns is None else columns
         values = {name: column_text(prompt, name, given.get(name)) for name in self.columns}
         values["prompt"] = conversation(prompt)
+        a, b = without_thoughts(a), without_thoughts(b)
         forward = await self._winner({**values, "a": a, "b": b})
         backward = await self._winner({**values, "a": b, "b": a})
         swapped: dict[str, Winner] = {"A": "b", "B": "a", "tie": "tie"}

@@ -29,6 +29,9 @@ def number(value: Any) -> float:
         '<think>maybe {"score": 3} or {"score": </think>{"score": 7}',
         '<think>no</think>{"reason": "it ends with </think>", "score": 7}',
         '<think>it wrote {"reason": "</think>", "score": 10}</think>{"score": 7}',
+        '<|channel>thought\n{"score": 3}<channel|>{"reason": "<|channel>thought", "score": 7}',
+        '<|channel|>analysis<|message|>{"score": 3}<|end|><|start|>assistant<|channel|>final<|message|>{"score": 7}',
+        '{"score": 7}<think>or {"score": 3}',
     ],
 )
 def test_what_is_a_judgement(reply: str) -> None:
@@ -39,6 +42,7 @@ def test_what_is_a_judgement(reply: str) -> None:
     ("reply", "words"),
     [
         ("", "no JSON object"),
+        ('<think>It is {"score": 7}', "no JSON object"),
         ("7", "no JSON object"),
         ("Score: 7", "no JSON object"),
         ("{'score': 7}", "no JSON object"),
