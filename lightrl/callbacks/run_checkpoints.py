@@ -68,7 +68,8 @@ class RunCheckpoints(Checkpoint):
         if score > self.best_score:
             self._worse, self.best_score = self.best_model_path, score
             self.best_model_path = self._path(trainer, pl_module, "best-")
-            if not trainer.fit_loop.epoch_loop.batch_progress.is_last_batch:
+            over = trainer.fit_loop.epoch_loop.batch_progress.is_last_batch or 0 <= trainer.max_steps <= trainer.global_step
+            if not over:
                 self._save_best(trainer)
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:

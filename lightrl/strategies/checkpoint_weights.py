@@ -16,10 +16,9 @@ from lightrl.strategies.checkpoint_files import TAG, CheckpointError, contents, 
 Shapes = dict[str, tuple[int, ...]]
 
 
-def shapes_in(path: Path) -> Shapes:
-    """Names and shapes of the weights of a checkpoint that is whole."""
-    held = notes_in(path)
-    if not path.is_dir():
+def _shapes_in(held: dict[str, Any]) -> Shapes:
+    """Names and shapes of the weights of a checkpoint, of which `notes_in` gives what it holds."""
+    if "state_dict" in held:
         return {name: tuple(weight.shape) for name, weight in held["state_dict"].items()}
     # under ZeRO-3 what is in `module` is empty, and its shape stands elsewhere
     groups = [*(held["param_shapes"] or []), held["frozen_param_shapes"] or {}]
@@ -38,12 +37,13 @@ def refuse_shapes(path: Path, module: LightningModule, among: str = "") -> None:
     Raises:
         CheckpointError: they are of another model, or a run would go on without the state of its optimizer.
     """
-    if module.strict_loading and "lr_schedulers" not in notes_in(path):
+    held = notes_in(path)
+    if module.strict_loading and "lr_schedulers" not in held:
         raise CheckpointError(
             f"ckpt_path: {str(path)!r} was written without the optimizer (save_weights_only: true), so no run can go on from it.\n"
             f"To train its weights further: lightrl export --ckpt_path {path} --out FOLDER, and --model.policy.path FOLDER"
         )
-    there, here = shapes_in(path), _shapes_of(module)
+    there, here = _shapes_in(held), _shapes_of(module)
     trained = {name for name, parameter in module.named_parameters() if parameter.requires_grad}
     for name in sorted(name for name in there.keys() | here.keys() if name.startswith(among)):
         spared = not module.strict_loading and (name not in here or (name not in there and name not in trained))

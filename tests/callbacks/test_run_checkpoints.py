@@ -12,7 +12,7 @@ import torch
 from lightning.pytorch import Callback, Trainer
 from lightrl_workshop import CodePoints, quiet_trainer
 
-from lightrl import DigitSorting, GroupRelative, PolicyOptimization, PromptData, TinyPolicy, TransformersEngine
+from lightrl import DigitSorting, GroupRelative, PolicyOptimization, PromptData, SupervisedFineTuning, TinyPolicy, TransformersEngine
 from lightrl.callbacks.preemption import PreemptionCheckpoint
 from lightrl.callbacks.run_checkpoints import RunCheckpoints
 from lightrl.callbacks.run_summary import checkpoint_of
@@ -128,6 +128,15 @@ def test_a_run_of_one_rollout_wrote_the_same_checkpoint_twice(tmp_path: Path) ->
     fitted(tmp_path, 4, RunCheckpoints(keep=1), Scores(*[-1.0] * 5), resume=str(last), check_val_every_n_epoch=1)
     assert names(tmp_path) == ["best-rollout=1.ckpt", "rollout=4.ckpt"]
     assert torch.load(best, weights_only=True)["epoch"] == 0
+
+
+def test_a_validation_after_the_last_step_writes_no_second_file_either(tmp_path: Path) -> None:
+    limits = {"max_steps": 3, "max_epochs": -1, "val_check_interval": 3, "check_val_every_n_epoch": None}
+    made = quiet_trainer(**limits, default_root_dir=tmp_path, callbacks=[RunCheckpoints()])
+    made.fit(SupervisedFineTuning(policy=TinyPolicy(hidden=16, layers=1), batch_size=4), datamodule=PromptData(**DATA, validation_size=8))
+    best, last = (tmp_path / "checkpoints" / name for name in ("best-step=3.ckpt", "step=3.ckpt"))
+    assert names(tmp_path) == [best.name, last.name]
+    assert best.samefile(last)
 
 
 def test_the_best_one_is_written_where_the_disk_has_no_second_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
