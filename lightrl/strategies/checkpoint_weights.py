@@ -38,11 +38,8 @@ def refuse_shapes(path: Path, module: LightningModule, among: str = "") -> None:
         CheckpointError: they are of another model, or a run would go on without the state of its optimizer.
     """
     held = notes_in(path)
-    if module.strict_loading and "lr_schedulers" not in held:
-        raise CheckpointError(
-            f"ckpt_path: {str(path)!r} was written without the optimizer (save_weights_only: true), so no run can go on from it.\n"
-            f"To train its weights further: lightrl export --ckpt_path {path} --out FOLDER, and --model.policy.path FOLDER"
-        )
+    if module.strict_loading:
+        refuse_without_optimizer(path, held)
     there, here = _shapes_in(held), _shapes_of(module)
     trained = {name for name, parameter in module.named_parameters() if parameter.requires_grad}
     for name in sorted(name for name in there.keys() | here.keys() if name.startswith(among)):
@@ -52,6 +49,15 @@ def refuse_shapes(path: Path, module: LightningModule, among: str = "") -> None:
                 f"ckpt_path: {str(path)!r} is of another model: {name} is {_said(there.get(name))} in it and {_said(here.get(name))} "
                 f"in this run.\nUse the config of the run that wrote it, which its log folder has as config.yaml. {others(path)}"
             )
+
+
+def refuse_without_optimizer(path: Path, held: dict[str, Any]) -> None:
+    """Raise CheckpointError if a checkpoint, which `held` is the content of, has the weights alone."""
+    if "lr_schedulers" not in held:
+        raise CheckpointError(
+            f"ckpt_path: {str(path)!r} was written without the optimizer (save_weights_only: true), so no run can go on from it.\n"
+            f"To train its weights further: lightrl export --ckpt_path {path} --out FOLDER, and --model.policy.path FOLDER"
+        )
 
 
 def _shapes_of(module: nn.Module) -> Shapes:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from lightrl.algorithms.declaration import slots_of
 from lightrl.registry.classes import registry
@@ -130,6 +131,9 @@ def test_two_algorithms_and_what_cannot_be_replayed(run: Callable[..., Path], li
     assert "--trainer.devices: the record is of 1 rank, which 2 processes cannot share." in refused(run_, "--trainer.devices", "2")
     first = folder / "records" / "rollout=1" / "checkpoint.pt"
     assert "was written after 0 rollouts and 0 optimizer steps" in refused(run_, "--ckpt_path", str(first))
+    held = torch.load(first, weights_only=True)
+    torch.save({name: value for name, value in held.items() if name not in ("optimizer_states", "lr_schedulers")}, tmp_path / "light.ckpt")
+    assert "was written without the optimizer" in refused(run_, "--ckpt_path", str(tmp_path / "light.ckpt"))
     (tmp_path / "empty").mkdir()
     assert "A run records its rollouts with --trainer.callbacks+=RecordRollouts" in refused("empty")
 

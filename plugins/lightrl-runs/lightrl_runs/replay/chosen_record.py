@@ -10,7 +10,7 @@ from pathlib import Path
 
 from lightrl.config import ConfigError, closest
 from lightrl.strategies.checkpoint_files import CheckpointError, check
-from lightrl.strategies.checkpoint_weights import notes_in
+from lightrl.strategies.checkpoint_weights import notes_in, refuse_without_optimizer
 from lightrl_runs.records.record import Record
 from lightrl_runs.records.record_files import CONFIG, FOLDER, RecordError, is_record, read, recorded
 
@@ -90,9 +90,10 @@ def _checkpoint(options: argparse.Namespace, folder: Path, record: Record) -> tu
         return None, f"there is no checkpoint {str(path.resolve())!r}; a run writes it with RecordRollouts' checkpoint: true"
     try:
         check(path)
+        state = notes_in(path)
+        refuse_without_optimizer(path, state)
     except CheckpointError as error:
         raise ConfigError("", str(error)) from error
-    state = notes_in(path)
     rollouts, steps = state.get("run", {}).get("steps"), state.get("global_step")
     if (rollouts, steps) != (notes.rollout - 1, notes.steps):
         raise ConfigError(
