@@ -1,7 +1,5 @@
 """The command that draws and keeps completions."""
 
-from __future__ import annotations
-
 from lightrl import Command, FunctionCommand, hookimpl
 
 

@@ -1,7 +1,5 @@
 """The commands for those who write plugins."""
 
-from __future__ import annotations
-
 from lightrl import Command, FunctionCommand, hookimpl
 
 

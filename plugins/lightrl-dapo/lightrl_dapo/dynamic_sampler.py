@@ -1,7 +1,5 @@
 """Dynamic sampling: prompts are drawn until the batch is full of groups with some variance."""
 
-from __future__ import annotations
-
 import logging
 import math
 from collections import Counter

@@ -1,7 +1,5 @@
 """The auxiliary loss that keeps experts evenly used, with their shares counted over a whole optimizer step and all ranks."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Annotated

@@ -1,7 +1,5 @@
 """Policies that are mixtures of experts: tiny random ones, and those of a folder or the hub."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal
 
 import torch

@@ -1,7 +1,5 @@
 """The routers of a mixture of experts, as transformers has them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass

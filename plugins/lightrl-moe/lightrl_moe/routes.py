@@ -1,7 +1,5 @@
 """Routes: the experts that each token was sent to, forced on the routers where they are replayed, and the ratios that count them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial

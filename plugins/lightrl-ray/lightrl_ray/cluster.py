@@ -1,7 +1,5 @@
 """The connection to Ray: a cluster on this machine that ends with the run, or one that runs already."""
 
-from __future__ import annotations
-
 import logging
 import math
 import os

@@ -1,7 +1,5 @@
 """An engine in Ray actors."""
 
-from __future__ import annotations
-
 from lightrl import EngineHost, HostedEngine, RolloutEngine, required_package
 from lightrl_ray.cluster import Cluster
 

@@ -1,7 +1,5 @@
 """The completions that are learnt from, and the advantages that imitate them or set the best against the worst."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """A collection for tests of samplers, without a model: prompts, completions and scores are given, on one rank or several."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Rollouts of a real policy in a test: made by hand, prepared, or sampled without a run."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

@@ -1,7 +1,5 @@
 """Toy rewards: quick, exact, and different between almost any two completions of an untrained policy."""
 
-from __future__ import annotations
-
 from lightrl.parts.reward import RowReward
 from lightrl.prompt import Prompt
 

@@ -1,7 +1,5 @@
 """Rejection sampling: choosing the completions of a prompt that become rows of a data set."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

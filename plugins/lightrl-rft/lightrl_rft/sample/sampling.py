@@ -1,7 +1,5 @@
 """Drawing, scoring and writing completions of the prompts of a config, some prompts at a time."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections import defaultdict

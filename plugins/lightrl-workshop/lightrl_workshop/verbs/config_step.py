@@ -1,7 +1,5 @@
 """One step of a config on a CPU; parts that need files, models or time are replaced by tiny ones."""
 
-from __future__ import annotations
-
 import string
 from collections.abc import Mapping, Set
 from pathlib import Path

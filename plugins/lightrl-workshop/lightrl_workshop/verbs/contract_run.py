@@ -1,7 +1,5 @@
 """A run of pytest over the contract and the configs of one plugin."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import os

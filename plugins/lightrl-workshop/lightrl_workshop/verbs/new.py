@@ -1,7 +1,5 @@
 """`lightrl plugins new NAME --kind KIND`: a package with a working part and tests, written from templates."""
 
-from __future__ import annotations
-
 import argparse
 import keyword
 import re
