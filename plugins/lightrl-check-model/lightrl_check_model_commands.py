@@ -1,7 +1,5 @@
 """The command that checks a model."""
 
-from __future__ import annotations
-
 from lightrl import Command, FunctionCommand, hookimpl
 
 

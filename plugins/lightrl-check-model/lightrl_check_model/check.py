@@ -1,7 +1,5 @@
 """The outcome of one check of a model."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

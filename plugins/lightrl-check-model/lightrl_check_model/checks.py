@@ -1,7 +1,5 @@
 """All checks of one model."""
 
-from __future__ import annotations
-
 import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator

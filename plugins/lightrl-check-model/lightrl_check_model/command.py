@@ -1,7 +1,5 @@
 """`lightrl check-model`: find faults of a model that would spoil its training."""
 
-from __future__ import annotations
-
 import argparse
 
 from rich.console import Console

@@ -1,7 +1,5 @@
 """Checks of generation: the log-prob of a sampled token must be the one that a forward pass of the whole row gives."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Tiny models of every causal family that transformers has."""
 
-from __future__ import annotations
-
 import functools
 from pathlib import Path
 from typing import Any

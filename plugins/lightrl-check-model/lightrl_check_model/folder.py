@@ -1,7 +1,5 @@
 """Checks of what is written: a model must come back from its folder as it was, adapters included."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Checks of a forward pass: each row must get the numbers that it gets alone, whatever the other rows are."""
 
-from __future__ import annotations
-
 import copy
 import math
 from collections.abc import Callable, Iterator, Sequence

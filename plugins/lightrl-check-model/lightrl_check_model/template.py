@@ -1,7 +1,5 @@
 """Checks of a chat template: conversations must reach the policy as they are, and its turns must stay as it said them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from lightrl import Policy, Prompt

@@ -1,7 +1,5 @@
 """Reports of runs, records of rollouts, and replays of them."""
 
-from __future__ import annotations
-
 from lightrl import hookimpl
 
 

@@ -1,7 +1,5 @@
 """The commands that look at runs."""
 
-from __future__ import annotations
-
 from lightrl import Command, FunctionCommand, hookimpl
 
 

@@ -1,7 +1,5 @@
 """The tensors of a rollout without padding, and with what the rows of a group begin with stored once; nothing is rounded."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """The record of a rollout: what one rank learnt from, and the numbers that the run logged of it."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace

@@ -1,7 +1,5 @@
 """The files of a record: tensors, notes and a data set, each there whole or not at all; nothing in them executes code when it is read."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable
 from pathlib import Path

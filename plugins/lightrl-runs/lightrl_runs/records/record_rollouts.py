@@ -1,7 +1,5 @@
 """Records rollouts, so that `lightrl replay` can learn from them once more."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

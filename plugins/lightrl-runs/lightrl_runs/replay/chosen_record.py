@@ -1,7 +1,5 @@
 """The record that a command names, with its config and its weights; errors say what there is."""
 
-from __future__ import annotations
-
 import argparse
 import shlex
 from collections.abc import Sequence

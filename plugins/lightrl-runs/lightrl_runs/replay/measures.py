@@ -1,7 +1,5 @@
 """Comparisons of replays: with the numbers of the run, and of what tokens, rows, lengths and prompts weigh for two algorithms."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

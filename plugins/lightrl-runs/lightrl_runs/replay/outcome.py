@@ -1,7 +1,5 @@
 """The results of a replay: numbers, what was computed before the first step, and gradients of weights and tokens."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

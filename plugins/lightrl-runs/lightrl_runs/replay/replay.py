@@ -7,8 +7,6 @@ before the first step: rewards, advantages, and the gradient of each token's log
 With --algorithm or a key of the model, both algorithms, the recorded one and the given one, learn from the same rows.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 

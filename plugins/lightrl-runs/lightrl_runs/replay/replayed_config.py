@@ -1,7 +1,5 @@
 """From the config of a run to the replay of one of its rollouts, with the run's algorithm or another one."""
 
-from __future__ import annotations
-
 import copy
 import dataclasses
 import logging

@@ -1,7 +1,5 @@
 """The module of a run that learns once more from a recorded rollout, with the run's own code for everything but the rollout."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Any

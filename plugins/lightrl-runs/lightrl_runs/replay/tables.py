@@ -1,7 +1,5 @@
 """The tables that `lightrl replay` prints."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

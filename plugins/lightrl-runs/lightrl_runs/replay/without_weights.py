@@ -1,7 +1,5 @@
 """The replay of a rollout without any weights: rewards, advantages, and the gradient of each token's log-prob before the first step."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """Runs that differ in their seeds alone are one line of a chart: their mean, and the band from the lowest to the highest."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The log of a run, from TensorBoard or a CSV table: numbers, histograms and texts by the rollout after which they were logged."""
 
-from __future__ import annotations
-
 import csv
 import re
 from collections.abc import Iterable

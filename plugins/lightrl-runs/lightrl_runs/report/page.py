@@ -1,7 +1,5 @@
 """The page: what stands in it, and its HTML."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import re

@@ -4,8 +4,6 @@ A RUN is the folder that a run logged to, with TensorBoard's or CSVLogger's log.
 band. A run that is still going, or that was killed, is shown as far as it came.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from pathlib import Path

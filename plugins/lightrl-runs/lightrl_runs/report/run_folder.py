@@ -1,7 +1,5 @@
 """The folder of a run: what is known of the run, how it ended as far as its files tell, and what it cost."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import time

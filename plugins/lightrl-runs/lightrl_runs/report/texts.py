@@ -1,7 +1,5 @@
 """Texts of a log: the alarms of runs, and completions over the course of a run."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
