@@ -69,7 +69,7 @@ def said_in(part: Environment) -> set[str]:
 
 
 def scripts(make: Make[Environment], prompt: Prompt, seed: int) -> list[Sequence[str]]:
-    """What is said in episodes: anything, and what the environment gives as an example."""
+    """The turns of episodes: any ones, and those that the environment gives as an example."""
     return [PLAIN, *([turns] if (turns := make().example_turns(prompt, seed)) else [])]
 
 
