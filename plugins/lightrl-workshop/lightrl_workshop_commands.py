@@ -14,7 +14,7 @@ class PluginsCheck(FunctionCommand):
     """Run the contracts and configs of plugins."""
 
     carried_out_by = "lightrl_workshop.verbs.check:check"
-    usage = (("NAME", "run a plugin's contracts and configs in a fresh process"),)
+    usage = (("NAME", "run a plugin's contracts and configs in a fresh process; a file.py is tested as a package is"),)
 
 
 @hookimpl

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import functools
 import sys
@@ -65,15 +64,13 @@ def default_of(argument: Argument) -> Any:
     slot, default = argument.slot, argument.default
     if argument.required:
         return None
-    if isinstance(default, Part) or (slot.shape == "parts" and isinstance(default, dict)):
-        return _given(slot, default)
     if slot.shape == "factory" and isinstance(default, functools.partial) and isinstance(default.func, type):
         return Choice(default.func, slot, dict(default.keywords))
     if slot.shape == "factory" and isinstance(default, dict):
         return Choice(imported(default["class_path"]), slot, dict(default.get("init_args", {})))
     if slot.shape == "record" and dataclasses.is_dataclass(default) and slot.base is not None:
         return Choice(slot.base, slot, {f.name: getattr(default, f.name) for f in dataclasses.fields(default)})
-    return copy.copy(default) if isinstance(default, (dict, list)) else default
+    return _given(slot, default, argument.name) if isinstance(default, (Part, dict, list)) else default
 
 
 def value_as_config(value: object, slot: Slot) -> object:

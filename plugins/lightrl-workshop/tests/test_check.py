@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -262,6 +263,40 @@ def test_the_least_package_has_as_many_lines_as_the_page_says() -> None:
     lines = sum(len(file.read_text().splitlines()) for file in LEAST.iterdir() if file.is_file())
     assert lines <= 40
     assert f"`cat examples/least-advantage/* | wc -l`: {lines}" in " ".join((ROOT / "docs" / "plugin.md").read_text().split())
+
+
+WRITTEN = (
+    HEAD.replace("hookimpl, ", "")
+    + DOCUMENTED.format(name="Good")
+    + """
+
+class Bare(NoClip):
+    def __init__(self, limit=1.0): self.limit = limit
+"""
+)
+
+
+@pytest.mark.thorough
+def test_a_file_is_checked_as_a_package_is(tmp_path: Path) -> None:
+    file = tmp_path / "written.py"
+    file.write_text(WRITTEN)
+
+    def checked(*words: str) -> tuple[int, str]:
+        command = [sys.executable, "-m", "lightrl", "plugins", "check", *words]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        return done.returncode, done.stdout + done.stderr
+
+    status, said = checked("written.py")
+    assert (status, "it can be imported, and has clip scheme Good, clip scheme Bare" in said) == (1, True), said
+    assert "Bare has no docstring: say in one sentence what it does" in said
+    status, said = checked(str(file), "--only", "Good")
+    assert (status, "All is well." in said) == (0, True), said
+    status, said = checked("written.py", "--only", "Goof")
+    assert (status, "no class 'Goof' is checked. Did you mean 'Good'? There are: Good, Bare" in said) == (2, True), said
+    assert checked("missing.py")[0] == 2
+    file.write_text("import no_such_module")
+    status, said = checked("written.py")
+    assert (status, "it does not load: ModuleNotFoundError: No module named 'no_such_module'" in said) == (1, True), said
 
 
 @pytest.mark.thorough

@@ -1,13 +1,15 @@
-"""`lightrl plugins check NAME`: hooks, names, contract and configs of a plugin, checked in a fresh process."""
+"""`lightrl plugins check NAME`: hooks, names, contract and configs of a plugin, or the classes of a file, checked in a fresh process."""
 
 from __future__ import annotations
 
 import argparse
+import importlib
+import inspect
 import json
 import subprocess
 import sys
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +18,12 @@ import yaml
 from lightrl.cli import naming_slow_imports
 from lightrl.config import Choice, ConfigError, Merger, Slot, closest, parse_yaml, read_config, report
 from lightrl.kinds import KINDS
-from lightrl.registry import PluginRecord, UnknownName, record_named, registry
+from lightrl.registry import PluginRecord, UnknownName, path_of, record_named, registry
 
 OPTION = "--arguments"
 """The option that gives them."""
+CONTRACT = "contract"
+"""The word after `--only` that leaves out the steps of configs."""
 Given = Mapping[str, Mapping[str, object]]
 """By class name, the values of arguments by name."""
 
@@ -27,38 +31,38 @@ Given = Mapping[str, Mapping[str, object]]
 def check(words: list[str]) -> int:
     """Check plugins in a process of their own: 0 if all is well, 1 if something is wrong, 2 or a ConfigError if the request is."""
     parser = argparse.ArgumentParser(prog="lightrl plugins check", description=__doc__)
-    parser.add_argument("names", nargs="+", metavar="NAME", help="of a plugin or of its distribution, or its folder")
+    parser.add_argument("names", nargs="+", metavar="NAME", help="of a plugin or of its distribution, its folder, or a file.py")
     parser.add_argument("--arguments", metavar="YAML", help="for classes with required arguments, as a file or {Class: {name: value}}")
+    parser.add_argument("--only", metavar="CLASS", default="", help="run the checks of this class alone; contract: run no steps of configs")
     options = parser.parse_args(words)
-    command = [sys.executable, "-m", "lightrl_workshop.verbs.check", json.dumps(read_arguments(options.arguments)), *options.names]
+    given = json.dumps(read_arguments(options.arguments))
+    command = [sys.executable, "-m", "lightrl_workshop.verbs.check", given, options.only, *options.names]
     return subprocess.run(command, check=False).returncode
 
 
-def main(arguments: str, *names: str) -> int:
+def main(arguments: str, only: str, *names: str) -> int:
     """The work of the fresh process."""
     with naming_slow_imports():
-        return _checked(arguments, names)
-
-
-def _checked(arguments: str, names: Sequence[str]) -> int:
-    try:
-        records = [record_named(name_of(name)) for name in names]
-        refuse_unknown(records, json.loads(arguments))
-    except UnknownName as error:
-        return report(ConfigError("", str(error)))
-    except ConfigError as error:
-        return report(error)
-    return max(_check(record, arguments) for record in records)
+        try:
+            records = {name: record_of(name) for name in names}
+            refuse_unknown([*records.values()], json.loads(arguments), only)
+        except UnknownName as error:
+            return report(ConfigError("", str(error)))
+        except ConfigError as error:
+            return report(error)
+        return max(_check(record, name, arguments, only) for name, record in records.items())
 
 
 Finding = tuple[str, str]
 """A line of the answer: `ok`, `wrong`, or `but` of a check that the class says it does not keep; and what passed, or the fault."""
 
 
-def _check(record: PluginRecord, arguments: str) -> int:
-    sys.stdout.write(f"{record.name}: {record.distribution} {record.version}, {record.api}, {record.location or record.module}\n")
-    wrong = _print_findings(_loading(record)) or _print_findings([*_names(record), *_contract(record, arguments)])
-    sys.stdout.write(f"{wrong} wrong. See: lightrl plugins show {record.name}\n" if wrong else "All is well.\n")
+def _check(record: PluginRecord, name: str, arguments: str, only: str) -> int:
+    package = f"{record.distribution} {record.version}, {record.api}, " if record.api else ""
+    sys.stdout.write(f"{record.name}: {package}{record.location or record.module}\n")
+    wrong = _print_findings(_loading(record)) or _print_findings([*_names(record), *_contract(name, arguments, only)])
+    more = f" See: lightrl plugins show {record.name}" if record.api else ""
+    sys.stdout.write(f"{wrong} wrong.{more}\n" if wrong else "All is well.\n")
     sys.stdout.flush()
     return 1 if wrong else 0
 
@@ -69,12 +73,18 @@ def _loading(record: PluginRecord) -> list[Finding]:
         return [("wrong", f"it does not load: {record.error}{where}")]
     registered = [f"{kind} {cls.__name__}" for kind, classes in record.classes.items() for cls in classes]
     if not registered and not record.configs:
-        return [("wrong", "it registers nothing: decorate a function such as lightrl_advantages with lightrl.hookimpl")]
-    return [("ok", f"it loads, its hooks are valid, and it registers {', '.join(registered) or 'configs alone'}")]
+        none = "it registers nothing: decorate a function such as lightrl_advantages with lightrl.hookimpl"
+        return [
+            ("wrong", none if record.api else "no class is written in it that a config can name: derive one from lightrl.Advantage, ...")
+        ]
+    valid = "it loads, its hooks are valid, and it registers" if record.api else "it can be imported, and has"
+    return [("ok", f"{valid} {', '.join(registered) or 'configs alone'}")]
 
 
 def _names(record: PluginRecord) -> list[Finding]:
     """A finding for each name that another plugin registers too, so that a config would have to say which is meant."""
+    if not record.api:
+        return []
     others = [r for r in registry().records if r is not record and not r.error]
     taken = [
         f"{kind} {cls.__name__} is registered by {r.distribution} too: rename it, or a config has to say which is meant"
@@ -92,13 +102,13 @@ def _names(record: PluginRecord) -> list[Finding]:
     return [("wrong", text) for text in taken] or [("ok", "no other plugin registers one of its names")]
 
 
-def _contract(record: PluginRecord, arguments: str) -> list[Finding]:
+def _contract(name: str, arguments: str, only: str) -> list[Finding]:
     from lightrl_workshop.verbs.contract_run import run_contract
 
     # pytest keeps what is written while it runs
     sys.stdout.flush()
     sys.stderr.write("running its contract tests, and a step of each config ...\n")
-    run = run_contract(record.name, arguments)
+    run = run_contract(name, arguments, only)
     passed = {
         "checks of its contracts pass": "test_contract_check",
         "of its classes take a step from a config": "test_class_in_a_config",
@@ -115,6 +125,33 @@ def _print_findings(findings: list[Finding]) -> int:
         sys.stdout.write(f"  {sign:<5}  {first}\n")
         sys.stdout.writelines(f"         {line}\n" for line in rest)
     return sum(sign == "wrong" for sign, _ in findings)
+
+
+def record_of(text: str) -> PluginRecord:
+    """The plugin with this name or in this folder, or the classes that are written in this file; an error if there is none."""
+    file = Path(text).expanduser().resolve()
+    if file.suffix != ".py":
+        return record_named(name_of(text))
+    if not file.is_file():
+        raise ConfigError("", f"there is no file {text!r}.", "Type: lightrl plugins check my_file.py")
+    record = PluginRecord(file.stem, file.name, "", api="", module=file.stem, location=str(file))
+    if str(file.parent) not in sys.path:
+        sys.path.insert(0, str(file.parent))
+    try:
+        module = importlib.import_module(file.stem)
+        if Path(module.__file__ or "").resolve() != file:
+            raise ImportError(f"another module is named {file.stem}, {module.__file__}: rename the file")
+        for cls in vars(module).values():
+            if inspect.isclass(cls) and cls.__module__ == file.stem and not inspect.isabstract(cls) and (kind := _kind_of(cls)):
+                record.loaded.setdefault(kind, []).append(cls)
+    except (Exception, SystemExit) as error:
+        record.fail(error)
+    record.paths = {kind: [path_of(cls) for cls in classes] for kind, classes in record.loaded.items()}
+    return record
+
+
+def _kind_of(cls: type[Any]) -> str:
+    return next((title for title, kind in KINDS.items() if issubclass(cls, kind.base_class)), "")
 
 
 def name_of(text: str) -> str:
@@ -142,9 +179,11 @@ def read_arguments(text: str | None) -> Given:
     return value
 
 
-def refuse_unknown(records: list[PluginRecord], given: Given) -> None:
+def refuse_unknown(records: list[PluginRecord], given: Given, only: str = "") -> None:
     """Refuse, with a ConfigError, a class that is not checked, and arguments that it does not take."""
     checked = {cls.__name__: (kind, cls) for r in records for kind, classes in r.classes.items() for cls in classes}
+    if only not in ("", CONTRACT, *checked) and not any(record.error for record in records):
+        raise ConfigError("--only", f"no class {only!r} is checked.{closest(only, checked)} There are: {', '.join(checked)}.")
     for name, arguments in given.items():
         if name not in checked:
             raise ConfigError(OPTION, f"no class {name!r} is checked.{closest(name, checked)} There are: {', '.join(checked)}.")

@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 
 from lightrl.config import Builder
-from lightrl.registry import record_named
 from lightrl_workshop.checks.check import check_documentation
 from lightrl_workshop.contract_tests import Case, class_cases, marked, required_arguments, tiny_run
-from lightrl_workshop.verbs.check import Given, choice_of
+from lightrl_workshop.verbs.check import CONTRACT, Given, choice_of, record_of
 from lightrl_workshop.verbs.config_step import PLACES, one_step, steps_of_class
-from lightrl_workshop.verbs.contract_run import ARGUMENTS, PLUGIN
+from lightrl_workshop.verbs.contract_run import ARGUMENTS, ONLY, PLUGIN
 
-RECORD = record_named(os.environ[PLUGIN])
+RECORD = record_of(os.environ[PLUGIN])
 GIVEN: Given = json.loads(os.environ[ARGUMENTS])
-CLASSES = [(kind, cls) for kind, classes in RECORD.classes.items() for cls in classes]
+ALONE = os.environ[ONLY]
+CLASSES = [(kind, cls) for kind, classes in RECORD.classes.items() for cls in classes if ALONE in ("", CONTRACT, cls.__name__)]
 
 
 def _lacking(kind: str, cls: type[Any]) -> list[str]:
@@ -50,20 +50,23 @@ def test_can_be_built(kind: str, cls: type[Any]) -> None:
     check_documentation(cls)
     example = f"{{{cls.__name__}: {{{', '.join(f'{name}: ...' for name in _lacking(kind, cls))}}}}}"
     pytest.fail(
-        f"{cls.__name__} was not checked, since it has required arguments. Type: lightrl plugins check {RECORD.name} "
+        f"{cls.__name__} was not checked, since it has required arguments. Type: lightrl plugins check {os.environ[PLUGIN]} "
         f"--arguments '{example}'",
         pytrace=False,
     )
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(("kind", "cls"), [(kind, cls) for kind, cls in CLASSES if kind in PLACES and not _lacking(kind, cls)], ids=str)
+@pytest.mark.parametrize(
+    ("kind", "cls"), [(kind, cls) for kind, cls in CLASSES if kind in PLACES and ALONE != CONTRACT and not _lacking(kind, cls)], ids=str
+)
 def test_class_in_a_config(kind: str, cls: type[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A class of which a run has one takes a step, in each way in which a config has it."""
     __tracebackhide__ = True
     monkeypatch.chdir(tmp_path)
     try:
-        made = steps_of_class(kind, _cases(kind, cls)[0].maker(tmp_path), cls.__name__, GIVEN.get(cls.__name__, {}))
+        name = cls.__name__ if RECORD.api else f"{cls.__module__}.{cls.__qualname__}"
+        made = steps_of_class(kind, _cases(kind, cls)[0].maker(tmp_path), name, GIVEN.get(cls.__name__, {}))
     except Exception as error:
         pytest.fail(f"{cls.__name__} ({kind}) can be built in Python, and a config with it takes no step:\n{error}", pytrace=False)
     if idle := [way for way, steps in made.items() if steps == 0]:
@@ -71,7 +74,7 @@ def test_class_in_a_config(kind: str, cls: type[Any], tmp_path: Path, monkeypatc
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("config", RECORD.configs, ids=lambda path: path.stem)
+@pytest.mark.parametrize("config", [] if ALONE else RECORD.configs, ids=lambda path: path.stem)
 def test_config(config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A config takes a step."""
     __tracebackhide__ = True

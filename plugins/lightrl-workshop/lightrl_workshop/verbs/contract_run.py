@@ -16,6 +16,8 @@ PLUGIN = "LIGHTRL_CHECKED_PLUGIN"
 """The environment variable that names the plugin."""
 ARGUMENTS = "LIGHTRL_CHECKED_ARGUMENTS"
 """The environment variable with arguments for the plugin's classes, as JSON."""
+ONLY = "LIGHTRL_CHECKED_ONLY"
+"""The environment variable with the class that is checked alone, or `contract`; empty: all is checked."""
 
 
 @dataclass(eq=False)
@@ -45,10 +47,10 @@ class ContractRun:
             self.failed.append(_message(report))
 
 
-def run_contract(name: str, arguments: str) -> ContractRun:
+def run_contract(name: str, arguments: str, only: str = "") -> ContractRun:
     """Run the checks and the configs of a plugin."""
     # pytest plugins that happen to be installed have no say in it
-    os.environ |= {PLUGIN: name, ARGUMENTS: arguments, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    os.environ |= {PLUGIN: name, ARGUMENTS: arguments, ONLY: only, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     # the module reads them when it is imported
     sys.modules.pop(MODULE, None)
     run, printed = ContractRun(), io.StringIO()
