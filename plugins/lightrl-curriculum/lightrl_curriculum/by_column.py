@@ -1,7 +1,5 @@
 """Several environments in one run, one of them for each prompt."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Awaitable, Sequence
 from dataclasses import replace

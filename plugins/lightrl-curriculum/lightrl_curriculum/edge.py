@@ -1,7 +1,5 @@
 """Prompts at the policy's edge: those that it is expected to solve about half of the time."""
 
-from __future__ import annotations
-
 import math
 import random
 from typing import Annotated, Any

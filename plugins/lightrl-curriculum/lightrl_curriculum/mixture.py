@@ -1,7 +1,5 @@
 """Several data sets as one, drawn by weights that may change while the policy learns."""
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_right
 from collections.abc import Mapping

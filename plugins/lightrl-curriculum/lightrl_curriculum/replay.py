@@ -1,7 +1,5 @@
 """Prompts whose groups had some variance lately come again."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 from annotated_types import Ge, Le

@@ -1,7 +1,5 @@
 """The common base of samplers that remember success: completions of all ranks, and prompts that all ranks share out."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence, Set
 from typing import NamedTuple

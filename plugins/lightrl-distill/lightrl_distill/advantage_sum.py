@@ -1,7 +1,5 @@
 """Several advantages at once."""
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 import torch

@@ -1,7 +1,5 @@
 """Completions of the policy beside those that a data set gives: the mixture of GKD."""
 
-from __future__ import annotations
-
 import random
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """Parts that learn from a teacher: divergences over the whole vocabulary, their loss, and the reverse KL as an advantage."""
 
-from __future__ import annotations
-
 import math
 from typing import Annotated, Literal
 

@@ -1,7 +1,5 @@
 """Objectives of preference optimisation: DPO and what came after it."""
 
-from __future__ import annotations
-
 from lightrl import hookimpl
 from lightrl_preference.dpo import (
     AOT,

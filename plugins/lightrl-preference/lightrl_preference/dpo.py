@@ -1,7 +1,5 @@
 """DPO (Rafailov et al. 2023, arXiv:2305.18290) and the objectives that change one thing of it; the bases of objectives on pairs."""
 
-from __future__ import annotations
-
 import math
 from abc import abstractmethod
 from typing import Annotated

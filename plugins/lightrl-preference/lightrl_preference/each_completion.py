@@ -1,7 +1,5 @@
 """Objectives on pairs that say of each completion by itself where it should go."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import torch

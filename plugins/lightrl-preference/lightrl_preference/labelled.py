@@ -1,7 +1,5 @@
 """Objectives on completions that are good or bad, each without a partner: KTO, BCO and unpaired APO-zero."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import torch

@@ -1,7 +1,5 @@
 """Objectives on pairs with another function of the margin: hinges, IPO, SimPO and AlphaPO."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 import torch

@@ -1,7 +1,5 @@
 """Several objectives at once."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

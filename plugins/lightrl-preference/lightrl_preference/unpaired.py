@@ -1,7 +1,5 @@
 """Pairs of completions taken apart, for objectives on labelled completions."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from lightrl import Prompt, PromptSource

@@ -1,7 +1,5 @@
 """A sequence classifier from a Hugging Face folder or hub id, and its scores; what would score at random is refused."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal

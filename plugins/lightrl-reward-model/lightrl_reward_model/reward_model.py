@@ -1,7 +1,5 @@
 """A model that has learnt from comparisons which answers people prefer, as reward."""
 
-from __future__ import annotations
-
 import logging
 import math
 from collections.abc import Mapping, Set

@@ -1,7 +1,5 @@
 """Advantages with another measure than the deviation of a group: MaxRL, GDPO, pass@k and VAPO."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import torch

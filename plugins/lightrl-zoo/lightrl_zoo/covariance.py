@@ -1,7 +1,5 @@
 """Clip-Cov and KL-Cov (Cui et al. 2025, arXiv:2505.22617): the tokens that would lower the entropy most are dropped, or tied."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import torch

@@ -1,7 +1,5 @@
 """High-entropy tokens alone (Wang et al. 2025, arXiv:2506.01939)."""
 
-from __future__ import annotations
-
 import math
 from typing import Annotated
 

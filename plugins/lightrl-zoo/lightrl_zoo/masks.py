@@ -1,7 +1,5 @@
 """Masks of tokens and rows that the policy has moved away from: DPPO, DeepSeek-V3.2, and rejection by the geometric mean."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Annotated

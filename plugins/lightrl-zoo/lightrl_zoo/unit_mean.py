@@ -1,7 +1,5 @@
 """Rollout corrections whose weights have the mean 1 over a step."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Literal
 
