@@ -51,7 +51,7 @@ class Case:
             self.check.run(self.maker(folder))
         except BrokenContract as broken:
             raise BrokenContract(f"{self._broken()}:\n{broken}") from None
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise BrokenContract(f"{self._broken()}:\nit raised {type(error).__name__}: {error}") from error
 
     def maker(self, folder: Path) -> Make[Any]:

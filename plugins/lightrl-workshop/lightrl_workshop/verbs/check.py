@@ -9,23 +9,21 @@ import json
 import subprocess
 import sys
 import tomllib
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
 from lightrl.cli import naming_slow_imports
-from lightrl.config import Choice, ConfigError, Merger, Slot, closest, parse_yaml, read_config, report
+from lightrl.config import ConfigError, closest, parse_yaml, read_config, report
 from lightrl.kinds import KINDS
 from lightrl.registry import PluginRecord, UnknownName, path_of, record_named, registry
 
+if TYPE_CHECKING:
+    from lightrl_workshop.verbs.contract_run import Finding, Given
+
 OPTION = "--arguments"
-"""The option that gives them."""
-CONTRACT = "contract"
-"""The word after `--only` that leaves out the steps of configs."""
-Given = Mapping[str, Mapping[str, object]]
-"""By class name, the values of arguments by name."""
+"""The option with arguments for the plugins' classes."""
 
 
 def check(words: list[str]) -> int:
@@ -37,7 +35,7 @@ def check(words: list[str]) -> int:
     options = parser.parse_args(words)
     given = json.dumps(read_arguments(options.arguments))
     command = [sys.executable, "-m", "lightrl_workshop.verbs.check", given, options.only, *options.names]
-    return subprocess.run(command, check=False).returncode
+    return subprocess.run(command, stdin=subprocess.DEVNULL, check=False).returncode
 
 
 def main(arguments: str, only: str, *names: str) -> int:
@@ -45,22 +43,19 @@ def main(arguments: str, only: str, *names: str) -> int:
     with naming_slow_imports():
         try:
             records = {name: record_of(name) for name in names}
-            refuse_unknown([*records.values()], json.loads(arguments), only)
+            given = json.loads(arguments)
+            refuse_unknown([*records.values()], given, only)
         except UnknownName as error:
             return report(ConfigError("", str(error)))
         except ConfigError as error:
             return report(error)
-        return max(_check(record, name, arguments, only) for name, record in records.items())
+        return max(_check(record, name, given, only) for name, record in records.items())
 
 
-Finding = tuple[str, str]
-"""A line of the answer: `ok`, `wrong`, or `but` of a check that the class says it does not keep; and what passed, or the fault."""
-
-
-def _check(record: PluginRecord, name: str, arguments: str, only: str) -> int:
+def _check(record: PluginRecord, name: str, given: Given, only: str) -> int:
     package = f"{record.distribution} {record.version}, {record.api}, " if record.api else ""
     sys.stdout.write(f"{record.name}: {package}{record.location or record.module}\n")
-    wrong = _print_findings(_loading(record)) or _print_findings([*_names(record), *_contract(name, arguments, only)])
+    wrong = _print_findings(_loading(record)) or _print_findings([*_names(record), *_contract(record, name, given, only)])
     more = f" See: lightrl plugins show {record.name}" if record.api else ""
     sys.stdout.write(f"{wrong} wrong.{more}\n" if wrong else "All is well.\n")
     sys.stdout.flush()
@@ -102,20 +97,11 @@ def _names(record: PluginRecord) -> list[Finding]:
     return [("wrong", text) for text in taken] or [("ok", "no other plugin registers one of its names")]
 
 
-def _contract(name: str, arguments: str, only: str) -> list[Finding]:
+def _contract(record: PluginRecord, name: str, given: Given, only: str) -> list[Finding]:
     from lightrl_workshop.verbs.contract_run import run_contract
 
-    # pytest keeps what is written while it runs
-    sys.stdout.flush()
     sys.stderr.write("running its contract tests, and a step of each config ...\n")
-    run = run_contract(name, arguments, only)
-    passed = {
-        "checks of its contracts pass": "test_contract_check",
-        "of its classes take a step from a config": "test_class_in_a_config",
-        "of its configs take a step on a CPU": "test_config",
-    }
-    good = [("ok", f"{run.passed[test]} {text}") for text, test in passed.items() if run.passed.get(test)]
-    return [*good, *(("but", text) for text in run.excepted), *(("wrong", text) for text in run.failed)]
+    return run_contract(record, name, given, only)
 
 
 def _print_findings(findings: list[Finding]) -> int:
@@ -181,6 +167,8 @@ def read_arguments(text: str | None) -> Given:
 
 def refuse_unknown(records: list[PluginRecord], given: Given, only: str = "") -> None:
     """Refuse, with a ConfigError, a class that is not checked, and arguments that it does not take."""
+    from lightrl_workshop.verbs.contract_run import CONTRACT, choice_of
+
     checked = {cls.__name__: (kind, cls) for r in records for kind, classes in r.classes.items() for cls in classes}
     if only not in ("", CONTRACT, *checked) and not any(record.error for record in records):
         raise ConfigError("--only", f"no class {only!r} is checked.{closest(only, checked)} There are: {', '.join(checked)}.")
@@ -188,16 +176,6 @@ def refuse_unknown(records: list[PluginRecord], given: Given, only: str = "") ->
         if name not in checked:
             raise ConfigError(OPTION, f"no class {name!r} is checked.{closest(name, checked)} There are: {', '.join(checked)}.")
         choice_of(*checked[name], arguments)
-
-
-def choice_of(kind: str, cls: type[Any], arguments: Mapping[str, object]) -> Choice:
-    """A class of a kind with these arguments; a ConfigError if it does not take them."""
-    base = KINDS[kind].base_class
-    choice = Choice(cls, Slot("part", base, base, kind))
-    merger = Merger()
-    merger.arguments(choice, dict(arguments), cls.__name__, OPTION)
-    merger.problems.check()
-    return choice
 
 
 if __name__ == "__main__":
