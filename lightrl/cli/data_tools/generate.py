@@ -56,7 +56,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def json_object(text: str) -> dict[str, Any]:
-    """What a JSON object holds; a ValueError or TypeError if the text is none."""
+    """The JSON object in a text; a ValueError or TypeError if there is none."""
     return dict(json.loads(text))
 
 

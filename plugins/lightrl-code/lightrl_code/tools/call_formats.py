@@ -18,11 +18,11 @@ DSML = "｜DSML｜"  # noqa: RUF001 - likewise
 
 
 def json_calls(text: str, begin: str, ends: str) -> list[ToolCall]:
-    """Calls that are JSON, or whose arguments are, between marks, which may stand inside of it as well.
+    """Calls that are JSON, or whose arguments are, between marks, which its texts may contain as well.
 
     Args:
-        begin: a regular expression of what stands in front of one, with a group for its name; without a name the JSON is the call.
-        ends: one of what may stand behind it.
+        begin: a regular expression of the marks before one, with a group for its name; without a name the JSON is the call.
+        ends: one of the marks that may follow it.
     """
     calls = []
     while found := re.search(begin, text):
