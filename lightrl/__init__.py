@@ -90,7 +90,6 @@ _HOME = {
         "TextExactMatch",
     ],
     "lightrl.training.online.policy_optimization": ["PolicyOptimization"],
-    "lightrl.training.online.tensor_loss": ["TensorLoss"],
     "lightrl.training.offline.preference": ["PreferenceOptimization"],
     "lightrl.training.offline.rankings": ["RankingColumns"],
     "lightrl.training.offline.reward_modeling": ["RewardModeling"],
