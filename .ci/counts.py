@@ -20,18 +20,18 @@ WALK = ROOT / "lightrl" / "training" / "online" / "policy_optimization.py"
 CHAIN = (WALK, ROOT / "lightrl" / "training" / "policy_module.py")
 """The files of the classes that the module of online training is made of."""
 LIMITS = {
-    "lines of lightrl": 35_290,
+    "lines of lightrl": 35_230,
     "lines of lightrl and plugins": 55_999,
-    "files of lightrl": 296,
-    "files of lightrl under 50 lines": 45,
+    "files of lightrl": 293,
+    "files of lightrl under 50 lines": 43,
     "files over 300 lines": 0,
-    "files that the walk imports": 161,
+    "files that the walk imports": 159,
     "members of the training module": 35,
     "arguments of a function in training/online": 5,
     "lines of the longest function": 73,
     "asserts": 0,
     "ignores": 16,
-    "any": 48,
+    "any": 46,
     "casts": 0,
 }
 """The most of each that there may be; an entry of a checkout that is better than its limit lowers it."""
