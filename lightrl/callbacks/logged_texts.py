@@ -14,7 +14,7 @@ Row = Mapping[str, str | float | int | None]
 
 
 def writers(logger: Logger, method: str) -> list[Any]:
-    """What a logger has in the place of TensorBoard's `SummaryWriter`, if it has this method of it: one or none."""
+    """The `SummaryWriter` of TensorBoard in a logger, or another object in its place, if it has this method: one or none."""
     writer: Any = getattr(logger, "experiment", None)
     return [writer] if hasattr(writer, method) else []
 

@@ -128,15 +128,20 @@ def _alive(pid: int) -> bool:
 
 def _hold(folder: Path) -> None:
     """Say to every other process that this one writes in a folder that exists, until it ends."""
-    held = _HELD.get(folder)
-    if folder.is_dir() and (held is None or os.fstat(held).st_ino != folder.stat().st_ino):
+    if folder.is_dir() and _held(folder) is None:
         _HELD[folder] = os.open(folder, os.O_RDONLY)
         _lock(_HELD[folder], fcntl.LOCK_SH)
 
 
+def _held(folder: Path) -> int | None:
+    """The handle by which this process holds a folder; None for another folder that had its name, which may be relative."""
+    held = _HELD.get(folder)
+    return held if held is not None and os.path.samestat(os.fstat(held), folder.stat()) else None
+
+
 def _unwritten(folder: Path) -> bool:
     """Whether no other process holds a folder; without locks that is unknown, and the folder is left alone."""
-    held = _HELD.get(folder)
+    held = _held(folder)
     handle = os.open(folder, os.O_RDONLY) if held is None else held
     alone = _lock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     if held is None:

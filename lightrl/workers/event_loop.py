@@ -184,7 +184,7 @@ async def in_time(work: Callable[[], Awaitable[T]], limit: float) -> T:
 
 
 async def answer_of(work: Callable[[], Awaitable[Any]], limit: float) -> Answer:
-    """What some work returns, or why it has failed; the seconds after which it raises TimeoutError are only for the message."""
+    """The result of some work, or why it has failed; the seconds after which it raises TimeoutError are only for the message."""
     started = time.perf_counter()
     try:
         return Answer(await work(), seconds=time.perf_counter() - started)

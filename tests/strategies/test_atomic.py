@@ -138,3 +138,20 @@ def test_m2_a_killed_run_is_known_from_another_container(tmp_path: Path) -> None
     assert list(tmp_path.iterdir())
     atomic.recover(tmp_path)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_that_had_the_same_relative_name_is_another_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run in the folder `runs` of one place said that somebody writes in the folder `runs` of another place."""
+    for name in ("one", "two"):
+        (tmp_path / name / "runs").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "one")
+    atomic.publish(file(atomic.partial(Path("runs/x.ckpt")), "whole"), Path("runs/x.ckpt"))
+    script = "from pathlib import Path; from lightrl.strategies.atomic import partial; partial(Path('runs/y')); print(flush=True); input()"
+    with subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        other.stdout.readline()
+        monkeypatch.chdir(tmp_path / "two")
+        dead = file(Path(f"runs/x.ckpt.partial-{socket.gethostname()}-{child(lambda: None)}"), "")
+        atomic.recover(Path("runs"))
+        assert not dead.exists()
+        other.communicate(b"\n")

@@ -18,7 +18,7 @@ WINDOW = 80
 
 
 class Claim(NamedTuple):
-    """What a text says in the place of its answer."""
+    """The part of a text that is its answer."""
 
     said: str
     boxed: bool

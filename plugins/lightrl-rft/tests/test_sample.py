@@ -15,6 +15,7 @@ from lightrl_workshop import rollouts_with
 from lightrl import JsonLines, PretrainedPolicy
 
 REWARDS = """
+import signal
 from pathlib import Path
 
 def length(completion):
@@ -24,7 +25,7 @@ def interrupts(completion):
     asked = Path("asked.txt")
     asked.write_text((asked.read_text() if asked.exists() else "") + ".")
     if len(asked.read_text()) == 27:
-        raise KeyboardInterrupt
+        signal.raise_signal(signal.SIGINT)
     return float(len(completion)) / 8
 
 def breaks(completion):
