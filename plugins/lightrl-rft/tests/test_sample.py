@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -113,6 +114,15 @@ def test_pairs_train_preferences_and_reward_models(
         assert trained.status == 0, trained.err
 
 
+@pytest.fixture
+def ctrl_c_works() -> Iterator[None]:
+    """Within, SIGINT raises KeyboardInterrupt: a worker of pytest-xdist ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("ctrl_c_works")
 def test_an_interrupted_command_goes_on_and_ends_in_the_same_file(sample: Callable[..., Any], write: Callable[..., Path]) -> None:
     assert sample("--keep", "all", "--out", "whole.jsonl").status == 0
     write("again.yaml", rewarded(yaml.safe_load(Path("sample.yaml").read_text()), "interrupts"))
