@@ -92,7 +92,9 @@ class RunCheckpoints(Checkpoint):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take back what `state_dict` gave."""
         self.last = [path for path in state_dict["last"] if Path(path).exists()]
-        self.best_model_path, self.best_score = state_dict["best_model_path"], state_dict["best_score"]
+        # a run that was killed between its last checkpoint and the best one has no file of that name
+        if Path(state_dict["best_model_path"]).exists():
+            self.best_model_path, self.best_score = state_dict["best_model_path"], state_dict["best_score"]
 
     def _time_is_up(self, trainer: Trainer) -> bool:
         late = time.monotonic() - self._saved_at > 60 * self.every_minutes

@@ -185,3 +185,14 @@ def test_a_trial_run_saves_nothing_and_says_so(tmp_path: Path) -> None:
 def test_limits_below_one_are_refused(setting: str) -> None:
     with pytest.raises(ValueError, match=f"RunCheckpoints needs {setting} of 1 or more, got 0"):
         RunCheckpoints(**{setting: 0})
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_run_that_was_killed_before_its_best_checkpoint_had_its_name_looks_for_one_anew(tmp_path: Path, there: bool) -> None:
+    """The last checkpoint, which is written first, says already which one is the best."""
+    best = tmp_path / "best-rollout=3.ckpt"
+    if there:
+        best.touch()
+    saver = RunCheckpoints()
+    saver.load_state_dict({"last": [], "best_model_path": str(best), "best_score": 0.7})
+    assert (saver.best_model_path, saver.best_score) == ((str(best), 0.7) if there else ("", float("-inf")))
