@@ -90,6 +90,7 @@ _HOME = {
         "TextExactMatch",
     ],
     "lightrl.training.online.policy_optimization": ["PolicyOptimization"],
+    "lightrl.training.online.tensor_loss": ["TensorLoss"],
     "lightrl.training.offline.preference": ["PreferenceOptimization"],
     "lightrl.training.offline.rankings": ["RankingColumns"],
     "lightrl.training.offline.reward_modeling": ["RewardModeling"],

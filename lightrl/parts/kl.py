@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from typing import Any, Literal
 
 from torch import Tensor
@@ -38,15 +39,31 @@ def k3(logprobs: Tensor, other: Tensor) -> Tensor:
     return (-d).expm1() + d
 
 
-def k3_straight_through(logprobs: Tensor, other: Tensor) -> Tensor:
-    """The value of k3 with the gradient of k2, so that the loss descends KL(pi || other) (verl PR 2953)."""
-    quadratic = k2(logprobs, other)
-    return quadratic - quadratic.detach() + k3(logprobs, other).detach()
+def absolute(logprobs: Tensor, other: Tensor) -> Tensor:
+    """|d|, elementwise; no estimate of a KL, but a distance that grows no faster than d."""
+    return (logprobs - other).abs()
 
 
-ESTIMATORS = {"k1": k1, "k2": k2, "k3": k3, "k3_straight_through": k3_straight_through}
+def straight_through(estimator: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Tensor, Tensor], Tensor]:
+    """The value of an estimator with the gradient of k2, so that the loss descends KL(pi || other) (verl PR 2953)."""
+
+    def mixed(logprobs: Tensor, other: Tensor) -> Tensor:
+        quadratic = k2(logprobs, other)
+        return quadratic - quadratic.detach() + estimator(logprobs, other).detach()
+
+    return mixed
+
+
+ESTIMATORS = {
+    "k1": k1,
+    "k2": k2,
+    "k3": k3,
+    "abs": absolute,
+    "k1_straight_through": straight_through(k1),
+    "k3_straight_through": straight_through(k3),
+}
 """Every estimator by its name."""
-EXACT_GRADIENT = frozenset({"k2", "k3_straight_through"})
+EXACT_GRADIENT = frozenset({"k2", "k1_straight_through", "k3_straight_through"})
 """Estimators whose expected gradient on on-policy samples is that of KL(pi || other)."""
 
 
@@ -126,9 +143,10 @@ class KL(Part):
 class KLPenalty(KL):
     """An estimator of KL(pi || reference) on the sampled tokens.
 
-    With d = log pi - log reference: k1 = d, k2 = d^2 / 2, k3 = e^-d - 1 + d, k3_straight_through = k3's value with k2's gradient.
+    With d = log pi - log reference: k1 = d, k2 = d^2 / 2, k3 = e^-d - 1 + d, abs = |d|; k1_straight_through and
+    k3_straight_through have k2's gradient beside their value.
     Off-policy correction multiplies by r = exp(log_ratio). In the loss the gradient of r k1 and r k3 goes through r as well;
-    k2 and k3_straight_through, whose own gradient is already that of the KL, take r as a constant.
+    k2 and the straight-through ones, whose own gradient is already that of the KL, take r as a constant.
 
     Against the old policy, which has drawn the samples, it is KL(old || pi), d = log old - log pi: there k1 and k3 have the
     exact gradient as they are, and there is nothing to correct.
@@ -138,7 +156,7 @@ class KLPenalty(KL):
 
     def __init__(
         self,
-        estimator: Literal["k1", "k2", "k3", "k3_straight_through"] = "k3",
+        estimator: Literal["k1", "k2", "k3", "abs", "k1_straight_through", "k3_straight_through"] = "k3",
         loss_coefficient: NonNegative = 0.0,
         reward_coefficient: NonNegative = 0.0,
         against: Literal["reference", "old"] = "reference",

@@ -20,7 +20,17 @@ def test_one_sample(p: float, reference: float, values: list[float]) -> None:
     assert found == pytest.approx(values, abs=1e-5)
 
 
-@pytest.mark.parametrize(("estimator", "value"), [("k1", 0.232218), ("k2", 0.276217), ("k3", 0.232218), ("k3_straight_through", 0.232218)])
+@pytest.mark.parametrize(
+    ("estimator", "value"),
+    [
+        ("k1", 0.232218),
+        ("k2", 0.276217),
+        ("k3", 0.232218),
+        ("k3_straight_through", 0.232218),
+        ("k1_straight_through", 0.232218),
+        ("abs", 0.708993),
+    ],
+)
 def test_expected_value(estimator: str, value: float) -> None:
     logp = THETA.log_softmax(0)
     penalty = KLPenalty(estimator, loss_coefficient=1).penalty(logp, OTHER, 0 * logp)
@@ -37,17 +47,27 @@ def expected_gradient(penalty: KLPenalty) -> list[float]:
     return gradient.tolist()
 
 
-@pytest.mark.parametrize(("estimator", "gradient"), [("k1", [0, 0, 0]), ("k2", REVERSE), ("k3", FORWARD), ("k3_straight_through", REVERSE)])
+@pytest.mark.parametrize(
+    ("estimator", "gradient"),
+    [
+        ("k1", [0, 0, 0]),
+        ("k2", REVERSE),
+        ("k3", FORWARD),
+        ("k3_straight_through", REVERSE),
+        ("k1_straight_through", REVERSE),
+        ("abs", [0.499916, -0.311177, -0.188739]),
+    ],
+)
 def test_expected_gradient(estimator: str, gradient: list[float]) -> None:
     assert expected_gradient(KLPenalty(estimator, loss_coefficient=1)) == pytest.approx(gradient, abs=1e-5)
 
 
-@pytest.mark.parametrize("estimator", ["k1", "k2", "k3", "k3_straight_through"])
+@pytest.mark.parametrize("estimator", ["k1", "k2", "k3", "k1_straight_through", "k3_straight_through"])
 def test_corrected_for_off_policy_samples_every_estimator_descends_the_kl(estimator: str) -> None:
     assert expected_gradient(KLPenalty(estimator, loss_coefficient=1, off_policy=True)) == pytest.approx(REVERSE, abs=1e-5)
 
 
-@pytest.mark.parametrize("estimator", ["k1", "k2", "k3", "k3_straight_through"])
+@pytest.mark.parametrize("estimator", ["k1", "k2", "k3", "k1_straight_through", "k3_straight_through"])
 def test_so_it_does_on_samples_of_an_older_policy(estimator: str) -> None:
     theta, old = THETA.clone().requires_grad_(), torch.tensor([0.1, 0.3, -0.2], dtype=torch.float64).log_softmax(0)
     logp = theta.log_softmax(0)

@@ -14,8 +14,8 @@ from lightrl_preference.dpo import (
     RobustDPO,
 )
 from lightrl_preference.each_completion import NCA, ORPO, SPPO, APODown, APOZero
-from lightrl_preference.labelled import BCO, KTO
-from lightrl_preference.margins import IPO, Hinge, ReferenceFreeHinge, SimPO
+from lightrl_preference.labelled import BCO, KTO, APOZeroUnpaired
+from lightrl_preference.margins import IPO, AlphaPO, Hinge, ReferenceFreeHinge, ReferenceFreeIPO, SimPO
 from lightrl_preference.mixed_objective import MixedObjective
 from lightrl_preference.unpaired import Unpaired
 
@@ -32,6 +32,8 @@ __all__ = [
     "AOTUnpaired",
     "APODown",
     "APOZero",
+    "APOZeroUnpaired",
+    "AlphaPO",
     "DiscoPOP",
     "ForwardKLDPO",
     "Hinge",
@@ -40,6 +42,7 @@ __all__ = [
     "MixedObjective",
     "ReferenceFreeDPO",
     "ReferenceFreeHinge",
+    "ReferenceFreeIPO",
     "RobustDPO",
     "SimPO",
     "Unpaired",
@@ -50,7 +53,7 @@ __all__ = [
 def lightrl_objectives() -> list[type]:
     dpo = [DPO, RobustDPO, ReferenceFreeDPO, LengthNormalizedDPO, ForwardKLDPO, JensenShannonDPO]
     others = [IPO, KTO, ORPO, SimPO, Hinge, ReferenceFreeHinge, APOZero, APODown, DiscoPOP, EXO, NCA, SPPO, BCO, AOT, AOTUnpaired]
-    return [*dpo, *others, MixedObjective]
+    return [*dpo, *others, ReferenceFreeIPO, AlphaPO, APOZeroUnpaired, MixedObjective]
 
 
 @hookimpl

@@ -1,4 +1,4 @@
-"""Objectives on completions that are good or bad, each without a partner: KTO and BCO."""
+"""Objectives on completions that are good or bad, each without a partner: KTO, BCO and unpaired APO-zero."""
 
 from typing import Annotated
 
@@ -72,3 +72,17 @@ class BCO(ImplicitReward, LabelledObjective):
         shift = completions.prepared["reward_shift"]
         logit = self.reward(completions) - shift
         return WithStatistics(-F.logsigmoid(torch.where(good, logit, -logit)), {"reward_shift": shift})
+
+
+class APOZeroUnpaired(ImplicitReward, LabelledObjective):
+    """Anchored preference optimisation without pairs: good completions become likelier than under the reference, bad ones less likely.
+
+    loss = 1 - sigmoid(r) of a good completion and sigmoid(r) of a bad one, with r = beta (log pi(y | x) - log pi_ref(y | x)), the implicit
+    reward: `KTO` whose reference point is 0.
+
+    Source: D'Oosterlinck et al. 2024, arXiv:2408.06266, eq. 1 on single completions; TRL's `KTOConfig.loss_type: apo_zero_unpaired`.
+    """
+
+    def loss(self, completions: Likelihood, good: Tensor) -> Tensor:
+        reward = self.reward(completions)
+        return torch.sigmoid(torch.where(good, -reward, reward))

@@ -20,9 +20,11 @@ from lightrl_preference import (
     NCA,
     ORPO,
     SPPO,
+    AlphaPO,
     AOTUnpaired,
     APODown,
     APOZero,
+    APOZeroUnpaired,
     DiscoPOP,
     ForwardKLDPO,
     Hinge,
@@ -31,6 +33,7 @@ from lightrl_preference import (
     MixedObjective,
     ReferenceFreeDPO,
     ReferenceFreeHinge,
+    ReferenceFreeIPO,
     RobustDPO,
     SimPO,
 )
@@ -43,7 +46,7 @@ from lightrl.registry.classes import registry
 WITH_REFERENCE = [
     DPO, EXO, IPO, NCA, SPPO, APODown, APOZero, DiscoPOP, ForwardKLDPO, Hinge, JensenShannonDPO, LengthNormalizedDPO, RobustDPO,
 ]  # fmt: skip
-PAIRED = [*WITH_REFERENCE, ORPO, ReferenceFreeDPO, ReferenceFreeHinge, SimPO]
+PAIRED = [*WITH_REFERENCE, ORPO, ReferenceFreeDPO, ReferenceFreeHinge, ReferenceFreeIPO, SimPO, AlphaPO]
 
 
 def completion(logprob: float, tokens: int, reference: float | None = None) -> Likelihood:
@@ -74,6 +77,14 @@ def loss_and_gradients(objective: PairObjective, rejected: float = -12.0) -> tup
         (IPO(beta=0.1, log_ratio="sum"), 12.25, -7.0, 7.0),
         (IPO(beta=0.1), 22.246944, -4.716667 * 2 / 5, 4.716667 * 2 / 6),
         (SimPO(beta=2.5, gamma=1.375), 1.600413, -0.5 * 0.798187, 2.5 / 6 * 0.798187),
+        # logit -1.375: -ln sigmoid is 1.600413, of its opposite 0.225413
+        (SimPO(beta=2.5, gamma=1.375, label_smoothing=0.1), 1.462913, -0.5 * 0.698187, 2.5 / 6 * 0.698187),
+        # log-probs -10 and -12: (2 - 5)^2; per token -2 and -2: (0 - 5)^2
+        (ReferenceFreeIPO(beta=0.1, log_ratio="sum"), 9.0, -6.0, 6.0),
+        (ReferenceFreeIPO(beta=0.1), 25.0, -10 / 5, 10 / 6),
+        # SimPO's gradients times p^-alpha = e^0.5
+        (AlphaPO(beta=2.5, gamma=1.375, alpha=0.25), 1.600413, -0.5 * 0.798187 * math.exp(0.5), 2.5 / 6 * 0.798187 * math.exp(0.5)),
+        (AlphaPO(alpha=0), 1.600413, -0.5 * 0.798187, 2.5 / 6 * 0.798187),
         (Hinge(beta=0.1), 0.85, -0.1, 0.1),
         (Hinge(beta=1.0, margin=1.0), 0.0, 0.0, 0.0),
         (ReferenceFreeHinge(), 0.0, 0.0, 0.0),
@@ -102,6 +113,23 @@ def test_orpo_by_hand() -> None:
     assert loss_and_gradients(ORPO(weight=0.1), rejected=-15.0)[0] == pytest.approx(2.045193, abs=1e-6)
     better, worse = (log_odds(torch.tensor(x, dtype=torch.float64)) for x in (-2.0, -2.5))
     assert float(better - worse) == pytest.approx(0.559763, abs=1e-6)
+
+
+@pytest.mark.parametrize(("alpha", "loss"), [(0.25, 0.364867), (1e-6, 0.757597), (-0.5, 1.290061)])
+def test_alphapo_by_hand(alpha: float, loss: float) -> None:
+    """Mean log-probs -2 and -2.5, alpha 0.25: rewards -6.48721 and -8.68246; alpha near 0: -5 and -6.25; -0.5: -3.16060 and -3.56748."""
+    assert loss_and_gradients(AlphaPO(alpha=alpha), rejected=-15.0)[0] == pytest.approx(loss, abs=1e-5)
+
+
+@pytest.mark.parametrize(("good", "loss", "gradient"), [(True, 0.377541, -0.117502), (False, 0.437823, 0.123067)])
+def test_apo_zero_unpaired_by_hand(good: bool, loss: float, gradient: float) -> None:
+    """Log-ratios 1 and -.5, beta .5: 1 - sigmoid(.5) and sigmoid(-.25); together the loss of `APOZero`."""
+    subject = completion(-10.0, 5, -11.0) if good else completion(-12.0, 6, -11.5)
+    found = value(APOZeroUnpaired(beta=0.5).loss(subject, torch.tensor([good])))
+    found.sum().backward()
+    assert found.item() == pytest.approx(loss, abs=1e-6)
+    assert subject.logprob.grad is not None
+    assert subject.logprob.grad.item() == pytest.approx(gradient, abs=1e-5)
 
 
 @pytest.mark.parametrize(("good", "loss", "gradient"), [(True, 0.482507, -0.024969), (False, 0.480011, 0.024960)])
@@ -192,7 +220,7 @@ def test_what_grows_with_length_and_what_does_not() -> None:
 
     assert margin(DPO(), 2) == pytest.approx(2 * margin(DPO(), 1))
     assert margin(IPO(log_ratio="sum"), 2) == pytest.approx(2 * margin(IPO(log_ratio="sum"), 1))
-    for steady in (IPO(), SimPO(), ORPO(), LengthNormalizedDPO()):
+    for steady in (IPO(), ReferenceFreeIPO(), SimPO(), AlphaPO(), ORPO(), LengthNormalizedDPO()):
         assert margin(steady, 2) == pytest.approx(margin(steady, 1))
 
 
@@ -245,6 +273,7 @@ def test_impossible_mixtures_are_refused(objectives: dict[str, Any], weights: di
         (DPO, {"beta": 0}), (DPO, {"label_smoothing": 0.5}), (RobustDPO, {"label_smoothing": -0.1}), (IPO, {"beta": -1}),
         (IPO, {"log_ratio": "max"}), (SimPO, {"beta": 0}), (SimPO, {"gamma": -1}), (ORPO, {"weight": 0}), (KTO, {"beta": 0}),
         (APOZero, {"beta": 0}), (APODown, {"beta": 0}), (EXO, {"label_smoothing": 0}), (NCA, {"beta": 0}), (SPPO, {"beta": -1}),
+        (SimPO, {"label_smoothing": 0.5}), (APOZeroUnpaired, {"beta": 0}),
         (DiscoPOP, {"tau": 1.5}), (DiscoPOP, {"tau": 0}), (ForwardKLDPO, {"beta": 0}), (LengthNormalizedDPO, {"beta": 0}),
         (KTO, {"desirable_weight": 0}), (Hinge, {"margin": 0}), (DPO, {"beta": float("nan")}), (ReferenceFreeHinge, {"beta": -1}),
     ],
@@ -255,7 +284,7 @@ def test_impossible_settings_are_refused(cls: type, settings: dict[str, Any]) ->
         cls(**settings)
 
 
-@pytest.mark.parametrize("cls", [*PAIRED, KTO])
+@pytest.mark.parametrize("cls", [*PAIRED, KTO, APOZeroUnpaired])
 def test_the_hook_registers_it(cls: type) -> None:
     assert registry().resolve("objective", cls.__name__) is cls
     assert registry().resolve("objective", f"lightrl-preference:{cls.__name__}") is cls

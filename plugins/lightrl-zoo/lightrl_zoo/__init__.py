@@ -1,7 +1,7 @@
 """Algorithms that differ from GRPO or PPO by one or two parts: CISPO, SAPO, GMPO, GPG, MaxRL, DPPO, Clip-Cov and others."""
 
 from lightrl import ActorCritic, DecoupledClip, GroupRelative, PolicyGradient, PositiveNLL, TokenMean, ValueModel, hookimpl
-from lightrl_zoo.advantages import GDPO, BatchNormalized, LengthAdaptiveGAE, MaxRL, MeanScaled, PassAtK, PassAtKTraining
+from lightrl_zoo.advantages import GDPO, BatchNormalized, BestOverSecond, LengthAdaptiveGAE, MaxRL, MeanScaled, PassAtK, PassAtKTraining
 from lightrl_zoo.covariance import ClipCov, CovarianceClip, CovarianceKL, KLCov
 from lightrl_zoo.gpg import GroupCenteredScaled, ValidFractionSampler
 from lightrl_zoo.high_entropy import ForkingTokens, TopEntropy
@@ -18,6 +18,7 @@ __all__ = [
     "SAPO",
     "VAPO",
     "BatchNormalized",
+    "BestOverSecond",
     "CappedImportance",
     "ClipCov",
     "CovarianceClip",
@@ -151,7 +152,7 @@ def lightrl_samplers() -> list[type]:
 
 @hookimpl
 def lightrl_advantages() -> list[type]:
-    return [BatchNormalized, GroupCenteredScaled, LengthAdaptiveGAE, MeanScaled, PassAtK]
+    return [BatchNormalized, BestOverSecond, GroupCenteredScaled, LengthAdaptiveGAE, MeanScaled, PassAtK]
 
 
 @hookimpl

@@ -140,6 +140,37 @@ def _share_of_sets(chosen: Tensor, of: Tensor, k: int) -> Tensor:
     return ((chosen[:, None] - less).clamp(min=0) / (of[:, None] - less).clamp(min=1)).prod(1)
 
 
+class BestOverSecond(Advantage):
+    """The best completion of a group against the second best, which is what it adds to the best of the group; the others have none.
+
+    A_i = R_i - second largest R of the group, or 0, for the completion with the largest R, divided by std_g(R) + eps if `normalized`; 0 for
+    all of a group whose two best are equal, or that has fewer than two scorable completions.
+
+    Source: verl's `adv_estimator: grpo_passk`, after arXiv:2503.19595.
+    """
+
+    baseline = "group"
+
+    def __init__(self, normalized: bool = False, eps: Annotated[float, Ge(0)] = 1e-6) -> None:
+        """
+        Args:
+            normalized: divide by the standard deviation of the group.
+            eps: added to the deviation; at least 0.
+        """
+        self.normalized, self.eps = normalized, eps
+
+    def compute(self, experience: Experience) -> Advantages:
+        rewards, group = experience.rewards.double(), experience.group
+        advantages = torch.zeros_like(rewards)
+        for number in torch.unique(group[experience.scorable]).tolist():
+            rows = ((group == number) & experience.scorable).nonzero()[:, 0]
+            if len(rows) > 1:
+                best = rewards[rows].topk(2)
+                scale = rewards[rows].std() + self.eps if self.normalized else 1.0
+                advantages[rows[best.indices[0]]] = (best.values[0] - best.values[1]) / scale
+        return Advantages(broadcast_to_tokens(advantages, experience))
+
+
 class PassAtKTraining(GroupRelative):
     """Training for pass@k in place of pass@1.
 

@@ -6,7 +6,7 @@ import math
 import pytest
 import torch
 from lightrl_workshop.experience import PROMPT, experience
-from lightrl_zoo import GDPO, BatchNormalized, MaxRL, MeanScaled, PassAtK, PassAtKTraining
+from lightrl_zoo import GDPO, BatchNormalized, BestOverSecond, MaxRL, MeanScaled, PassAtK, PassAtKTraining
 
 from lightrl import Advantage, DecoupledClip, GroupNormalized, SymmetricClip, TokenMean
 
@@ -72,6 +72,27 @@ def test_pass_at_k_is_the_mean_over_all_sets_that_a_completion_belongs_to(k: int
     assert per_row(PassAtK(k), rewards) == pytest.approx(expected, abs=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("rewards", "normalized", "advantages"),
+    [
+        ([0.1, 0.9, 0.4, 0.4], False, [0, 0.5, 0, 0]),
+        ([0.1, 0.9, 0.4, 0.4], True, [0, 0.5 / 0.331662, 0, 0]),  # deviation sqrt(0.33 / 3)
+        ([1.0, 0.0, 1.0], False, [0, 0, 0]),
+        ([-1.0, -2.0], False, [1, 0]),
+        ([1.0], True, [0]),
+        ([0.5, 0.5, 0.5], True, [0, 0, 0]),
+    ],
+)
+def test_best_over_second_by_hand(rewards: list[float], normalized: bool, advantages: list[float]) -> None:
+    assert per_row(BestOverSecond(normalized), rewards) == pytest.approx(advantages, abs=1e-5)
+
+
+def test_best_over_second_knows_groups_and_rows_without_a_score() -> None:
+    rewards, group = [3.0, 1.0, 9.0, 2.0, 7.0], [0, 0, 0, 1, 1]
+    found = per_row(BestOverSecond(), rewards, group=group, scorable=[True, True, False, True, True])
+    assert found == [2, 0, 0, 0, 5]
+
+
 def test_pass_at_k_counts_rows_that_can_be_scored() -> None:
     scorable = [True, True, True, True, False]
     found = per_row(PassAtK(2), [1.0, 1.0, 0.0, 0.0, torch.nan], scorable=scorable)
@@ -91,7 +112,9 @@ def test_parts() -> None:
     assert not isinstance(training.advantage, GroupNormalized)
 
 
-@pytest.mark.parametrize("build", [lambda: MeanScaled(eps=-1), lambda: PassAtK(k=0), lambda: BatchNormalized(eps=-1)])
+@pytest.mark.parametrize(
+    "build", [lambda: MeanScaled(eps=-1), lambda: PassAtK(k=0), lambda: BatchNormalized(eps=-1), lambda: BestOverSecond(eps=-1)]
+)
 def test_impossible_settings_are_refused(build) -> None:
     with pytest.raises(ValueError, match=r"needs .* got "):
         build()
