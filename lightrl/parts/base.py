@@ -83,13 +83,16 @@ class Part(ABC):  # noqa: B024 - each kind says what is abstract
         return ()
 
     def state_dict(self) -> dict[str, JSON]:
-        """The state that must survive a restart: tensors and JSON values only."""
-        return {}
+        """The state that must survive a restart: tensors and JSON values only. By default that of the parts within it, by attribute."""
+        return {name: state for name, part in parts_within(self).items() if (state := part.state_dict())}
 
     def load_state_dict(self, state: dict[str, JSON]) -> None:
-        """Take back what `state_dict` gave; a ValueError if the part keeps no state and was given some."""
-        if state:
-            raise ValueError(f"{type(self).__name__} keeps no state, but the checkpoint has {sorted(state)} for it")
+        """Take back what `state_dict` gave; a ValueError if neither the part nor one within it keeps some of it."""
+        within = parts_within(self)
+        if unknown := sorted(set(state) - set(within)):
+            raise ValueError(f"{type(self).__name__} keeps no state, but the checkpoint has {unknown} for it")
+        for name, of_part in state.items():
+            within[name].load_state_dict(of_part)
 
     def __repr__(self) -> str:
         arguments = ", ".join(f"{k}={v!r}" for k, v in vars(self).items() if not k.startswith("_"))
@@ -159,6 +162,14 @@ def made_with(part: Part) -> dict[str, object]:
     for name, value in given:
         arguments |= value if signature.parameters[name].kind is inspect.Parameter.VAR_KEYWORD else {name: value}
     return arguments
+
+
+def parts_within(part: Part) -> dict[str, Part]:
+    """The parts that a part holds in its attributes, by their names; those of a dict behind the attribute's name and a dot."""
+    members = {name: value if isinstance(value, dict) else {"": value} for name, value in vars(part).items() if name != "_made_with"}
+    found = {f"{name}.{key}".rstrip("."): part for name, group in members.items() for key, part in group.items() if isinstance(part, Part)}
+    names = {id(part): name for name, part in reversed(found.items())}
+    return {name: part for name, part in found.items() if names[id(part)] == name}
 
 
 def _by_name(cls: type[Part], args: tuple[object, ...], kwargs: dict[str, object]) -> Mapping[str, object]:

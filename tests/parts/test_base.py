@@ -10,6 +10,7 @@ from lightrl.parts.clip import DecoupledClip
 from lightrl.parts.critic import ValueHead
 from lightrl.parts.environment import SingleTurn
 from lightrl.parts.kl import AdaptiveKL, KLPenalty
+from lightrl.prompt import JSON
 from lightrl.types import WithStatistics
 
 
@@ -75,3 +76,36 @@ def test_a_part_shows_its_arguments() -> None:
 def test_results_with_and_without_statistics() -> None:
     assert unpack(3) == (3, {})
     assert unpack(WithStatistics(3, {"a": 1})) == (3, {"a": 1})
+
+
+class Counting(DecoupledClip):
+    """A clip scheme that counts, for parts that wrap it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.steps = 0
+
+    def state_dict(self) -> dict[str, JSON]:
+        return {"steps": self.steps}
+
+    def load_state_dict(self, state: dict[str, JSON]) -> None:
+        self.steps = int(str(state["steps"]))
+
+
+class Wrapping(Part):
+    def __init__(self, inner: Part | None, others: dict[str, Part] | None = None) -> None:
+        self.inner, self._again, self.others = inner, inner, others or {}
+
+
+def test_a_part_keeps_the_state_of_the_parts_within_it() -> None:
+    """A clip scheme behind `TopEntropy` or `OffPolicyMask` forgot on every resume."""
+    first, second = Counting(), Counting()
+    first.steps, second.steps = 3, 5
+    state = Wrapping(Wrapping(first), {"a": TokenMean(), "b": second}).state_dict()
+    assert state == {"inner": {"inner": {"steps": 3}}, "others.b": {"steps": 5}}
+    resumed = Wrapping(Wrapping(Counting()), {"a": TokenMean(), "b": Counting()})
+    resumed.load_state_dict(state)
+    assert resumed.state_dict() == state
+    assert Wrapping(TokenMean()).state_dict() == Wrapping(None).state_dict() == {}
+    with pytest.raises(ValueError, match=r"Wrapping keeps no state, but the checkpoint has \['inner'\] for it"):
+        Wrapping(None).load_state_dict(state["inner"])  # type: ignore[arg-type]

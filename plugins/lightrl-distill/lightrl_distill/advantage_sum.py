@@ -1,6 +1,6 @@
 """Several advantages at once."""
 
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -91,14 +91,6 @@ class AdvantageSum(Advantage):
         """See `Advantage.commit`."""
         for part in self.advantages.values():
             part.commit()
-
-    def state_dict(self) -> dict[str, Any]:
-        states: dict[str, Any] = {name: part.state_dict() for name, part in self.advantages.items()}
-        return {name: state for name, state in states.items() if state}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        for name, part in self.advantages.items():
-            part.load_state_dict(state.get(name, {}))
 
 
 def root_mean_square(values: Tensor, ranks: Ranks) -> float:

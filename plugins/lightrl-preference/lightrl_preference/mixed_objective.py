@@ -1,7 +1,6 @@
 """Several objectives at once."""
 
 from dataclasses import replace
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -69,14 +68,6 @@ class MixedObjective(PairObjective):
             statistics[f"loss/{name}"] = parts[name].detach()
         total = torch.stack([self.weights[name] * part for name, part in parts.items()]).sum(0)
         return WithStatistics(total, statistics)
-
-    def state_dict(self) -> dict[str, Any]:
-        states: dict[str, Any] = {name: part.state_dict() for name, part in self.objectives.items()}
-        return {name: state for name, state in states.items() if state}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        for name, part in self.objectives.items():
-            part.load_state_dict(state.get(name, {}))
 
 
 def _prepared_for(name: str, completions: Likelihood) -> Likelihood:
