@@ -12,7 +12,7 @@ from lightning.pytorch.utilities import rank_zero_warn
 
 from lightrl.data.loaders import PromptBatch, PromptBatches, StepNumbers
 from lightrl.data.selection import Identities, PromptsById, Selection, hold_out, without
-from lightrl.data.stream import MixedStream, PromptStream
+from lightrl.data.stream import MixedStream, PromptStream, indices_of_parts
 from lightrl.data.survey import AtMost, Encode, Survey, length_of, must_be_the_same, order_of, refuse_too_long, survey
 from lightrl.parts.prompts import PromptSource
 from lightrl.ranges import BatchSize, Count, Natural, Seed, refuse_outside
@@ -81,7 +81,7 @@ class PromptData(LightningDataModule):
             at_most: at most how many tokens a prompt has, which spares encoding one that is certainly short enough; None: unknown.
 
         Raises:
-            ValueError: a prompt cannot be encoded, is too long where that is refused, or none is left.
+            ValueError: a prompt cannot be encoded, is too long where that is refused, or none is left, of a part with a share either.
         """
         bound = min((b for b in (self.max_prompt_tokens, limit) if b is not None), default=None)
         self._dropped["too_long"], self._stream, self._by_id = 0, None, None
@@ -91,6 +91,9 @@ class PromptData(LightningDataModule):
                 watch = self.watch if name == "train" else None
                 self._surveys[name] = survey(source, lambda p: length_of(p, encode, at_most, bound), bound, watch, "measuring prompts")
                 self._sources[name] = self._fitting(name, source, self._surveys[name])
+        if self._sources["train"].shares(0):
+            # the stream is opened in the first rollout, which is late for a mixture that cannot be drawn from
+            indices_of_parts(self._sources["train"])
         self._measured = True
         if self._restored is not None:
             self._open_stream()

@@ -7,6 +7,7 @@ from hashlib import blake2b
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from lightrl.parts.prompts import PromptSource
 from lightrl.types import JSON
@@ -92,6 +93,15 @@ def counts_of(n: int | Sequence[int], ranks: int) -> list[int]:
     return counts
 
 
+def indices_of_parts(source: PromptSource) -> dict[str, NDArray[np.int64]]:
+    """The indices of a sized source by the part they belong to; a ValueError if a part has a share and no prompt."""
+    names = np.array([source.part(index) for index in range(source.size or 0)])
+    found = {str(name): np.flatnonzero(names == name) for name in np.unique(names)}
+    if empty := sorted(set(source.shares(0)) - set(found)):
+        raise ValueError(f"no prompt of {empty[0]!r} is left to train on, and the mixture has a weight for it: leave it out")
+    return found
+
+
 class MixedStream:
     """Endless indices into a source of several parts, each part as often as its share says, whatever the number of ranks.
 
@@ -109,11 +119,7 @@ class MixedStream:
             ValueError: a part has a share and no prompt.
         """
         self._source, self._rank, self._world = source, rank, world_size
-        names = np.array([source.part(index) for index in range(source.size or 0)])
-        self._indices = {str(name): np.flatnonzero(names == name) for name in np.unique(names)}
-        empty = sorted(set(source.shares(0)) - set(self._indices))
-        if empty:
-            raise ValueError(f"no prompt of {empty[0]!r} is left to train on, and the mixture has a weight for it: leave it out")
+        self._indices = indices_of_parts(source)
         # parts of one size would be in one order with the same seed
         self._streams = {name: PromptStream(len(of), shuffle, _seed(seed, name)) for name, of in self._indices.items()}
         self._credit = dict.fromkeys(self._indices, 0.0)

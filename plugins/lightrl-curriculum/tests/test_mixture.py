@@ -119,3 +119,6 @@ def test_a_part_of_which_nothing_is_left_is_named() -> None:
     data = PromptData(Mixture({"a": Addition(1, 5), "b": Reversal(2, 5)}, {"a": 1, "b": 1}), validation=Reversal(2, 5))
     with pytest.raises(ValueError, match="no prompt of 'b' is left to train on, and the mixture has a weight for it"):
         data.draw(1)
+    # `check` and `fit` measure before the first rollout
+    with pytest.raises(ValueError, match="no prompt of 'b' is left to train on, and the mixture has a weight for it"):
+        data.measure(lambda prompt: [0], None)
