@@ -198,7 +198,23 @@ def _messages(place: str, column: str, value: JSON) -> tuple[Message, ...]:
 
 def message_of(turn: Mapping[str, JSON]) -> Message:
     """A message of data with what a chat template may write of it; a table has every field in every row, null where there is none."""
-    return {"role": turn["role"], "content": turn.get("content") or "", **{f: turn[f] for f in FIELDS if turn.get(f) is not None}}
+    known = {field: turn[field] for field in FIELDS if turn.get(field) is not None}
+    if isinstance(known.get("tool_calls"), list):
+        known["tool_calls"] = list(map(_call_of, known["tool_calls"]))
+    return {"role": turn["role"], "content": turn.get("content") or "", **known}
+
+
+def _call_of(call: JSON) -> JSON:
+    """A call of data, its arguments as an object: APIs write them as a text of JSON, and most templates would quote that again."""
+    if not isinstance(call, dict):
+        return call
+    if "function" in call:
+        return call | {"function": _call_of(call["function"])}
+    try:
+        arguments = json.loads(call["arguments"])
+    except (KeyError, TypeError, ValueError):
+        return call
+    return call | {"arguments": arguments} if isinstance(arguments, dict) else call
 
 
 def _is_message(turn: object) -> bool:

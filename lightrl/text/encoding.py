@@ -12,6 +12,7 @@ Which messages of a longer conversation are learnt from is another question: `li
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 from collections.abc import Collection, Sequence
@@ -154,8 +155,32 @@ def encode_conversation(tokenizer: Tokenizer, prompt: Prompt, completion: str) -
 
 
 def render(tokenizer: Tokenizer, messages: Sequence[Message], opened: bool = False, tools: Sequence[JSON] = ()) -> str:
-    """Messages as one text, by the chat template. `opened`: with the opening of an answer, as for sampling."""
-    return tokenizer.apply_chat_template(list(messages), tools=list(tools) or None, tokenize=False, add_generation_prompt=opened)
+    """Messages as one text, by the chat template. `opened`: with the opening of an answer, as for sampling.
+
+    Arguments of calls are objects; a template that joins them to a text, as DeepSeek's does, has them as JSON.
+    """
+
+    def written(turns: list[Message]) -> str:
+        return tokenizer.apply_chat_template(turns, tools=list(tools) or None, tokenize=False, add_generation_prompt=opened)
+
+    calls = [call.get("function", call) for message in messages for call in message.get("tool_calls") or ()]
+    arguments = [call["arguments"] for call in calls if isinstance(call.get("arguments"), dict)]
+    try:
+        text = written(list(messages))
+    except TypeError:
+        return written(_with_json(messages))
+    # `{{ arguments }}` writes what Python prints, with quotes of its own
+    as_python = any(str(found) in text for found in arguments if str(found) != json.dumps(found, ensure_ascii=False))
+    return written(_with_json(messages)) if as_python else text
+
+
+def _with_json(messages: Sequence[Message]) -> list[Message]:
+    def of_call(call: JSON) -> JSON:
+        if "function" in call:
+            return call | {"function": of_call(call["function"])}
+        return call | {"arguments": json.dumps(call.get("arguments"), ensure_ascii=False)}
+
+    return [turn | {"tool_calls": list(map(of_call, turn["tool_calls"]))} if turn.get("tool_calls") else turn for turn in messages]
 
 
 def check_fields(tokenizer: Tokenizer, messages: Sequence[Message]) -> None:

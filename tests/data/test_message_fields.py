@@ -82,3 +82,28 @@ def test_m7_an_argument_of_a_call_spells_no_control_token(tmp_path: Path) -> Non
 def test_m7_a_message_without_words_and_call_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="list of messages"):
         read(tmp_path, [TALK[0], {"role": "assistant", "content": None}])
+
+
+WRITTEN = {
+    # DeepSeek joins, some print what Python does, Qwen and most write JSON themselves
+    "joined": "{{ '' + c.function.arguments }}",
+    "printed": "{{ c.function.arguments }}",
+    "tojson": "{{ c.function.arguments | tojson }}",
+}
+
+
+@pytest.mark.parametrize("way", WRITTEN)
+@pytest.mark.parametrize("given", [{"a": 1, "b": "x y"}, '{"a": 1, "b": "x y"}'], ids=["object", "text"])
+def test_arguments_of_calls_are_written_as_json_however_data_and_template_have_them(way: str, given: Any, tmp_path: Path) -> None:
+    """Text of APIs was quoted again by most templates, or ended in Jinja's error; an object ended in a template that joins text."""
+    made = tokenizer(PLAIN.replace("<eos>", "{% for c in m.tool_calls %}" + WRITTEN[way] + "{% endfor %}<eos>", 1))
+    calls = [{"type": "function", "function": {"name": "f", "arguments": given}}]
+    talk = [TALK[0], {"role": "assistant", "content": "", "tool_calls": calls}]
+    asked = read(tmp_path, talk)
+    assert made.decode(encode_prompt(made, asked).ids) == 'u(1 2<eos>a({"a": 1, "b": "x y"}<eos>a('
+
+
+def test_arguments_that_are_no_object_of_json_stay_as_they_are(tmp_path: Path) -> None:
+    talk = [TALK[0], {"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "f", "arguments": "[1"}}, {"name": "g"}]}]
+    prompt = read(tmp_path, talk)
+    assert prompt.messages[1]["tool_calls"] == [{"function": {"name": "f", "arguments": "[1"}}, {"name": "g"}]
