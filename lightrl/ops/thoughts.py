@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 
 MARKS = {
-    "<think>": "</think>", "<seed:think>": "</seed:think>", "<thought>": "</thought>", "[THINK]": "[/THINK]", "◁think▷": "◁/think▷",
+    "<think>": "</think>", "<thinking>": "</thinking>", "<reasoning>": "</reasoning>", "<seed:think>": "</seed:think>",
+    "<thought>": "</thought>", "[THINK]": "[/THINK]", "◁think▷": "◁/think▷",
     "<|START_THINKING|>": "<|END_THINKING|>", "<|inner_prefix|>": "<|inner_suffix|>", "<|channel>thought": "<channel|>",
     "<|channel|>analysis<|message|>": "<|channel|>final<|message|>",
 }  # fmt: skip
-"""What begins and ends thoughts: most families, Seed-OSS, EXAONE, Magistral, Kimi, Command, Apertus, Gemma 4, gpt-oss."""
+"""What begins and ends thoughts: most families, two that system prompts ask for, Seed-OSS, EXAONE, Magistral, Kimi, Command, Apertus,
+Gemma 4, gpt-oss."""
 _ANALYSIS = re.compile(r"<\|channel\|>analysis<\|message\|>.*?(?=<\|(?:start|channel)\|>|\Z)", re.DOTALL)
 """gpt-oss thinks in messages of a channel, before each call and each answer; what follows one may be a call."""
 _BEGIN, _END = (re.compile("|".join(map(re.escape, marks))) for marks in (MARKS, MARKS.values()))

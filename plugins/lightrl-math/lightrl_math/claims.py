@@ -13,6 +13,12 @@ _OTHER = r"(?:[-+$\\({*]*\.?\d|\\boxed|[$({*]*[A-J](?![\w'])(?!\s+[a-z]))"
 """A number, a box or a letter by itself."""
 OFFERED_BEHIND = re.compile(rf"[^\w\\]*(?i:{_OR}|no|nope|wait|actually|sorry|correction)\b(?i:{_BETWEEN})[\s,:]+{_OTHER}")
 OFFERED_BEFORE = re.compile(rf"(?:\d|(?<![A-Za-z])[A-J](?![A-Za-z]))[^\w\\]*\b(?i:{_OR})\b(?i:{_BETWEEN})[\s,:$(*]*$")
+DENIED_BEFORE = re.compile(
+    r"(?:\b(?:not|never|cannot|hardly)|n['\u2019]t)\s+(?:think|believe|say|claim|mean|agree|accept|conclude|know|see|suppose|sure)\b[^.!?\n]{0,20}$"
+    r"|\b(?:doubt|deny|false|wrong|untrue|incorrect)\b[^.,;:!?\n]{0,20}$",
+    re.IGNORECASE,
+)
+"""What takes back the answer that follows: `I don't think the answer is 5`."""
 WINDOW = 80
 """Characters on either side of an answer that are looked at."""
 
@@ -53,7 +59,8 @@ def boxed_claim(text: str) -> Claim | None:
 
 def offered(before: str, after: str) -> bool:
     """Whether the text around an answer offers another one, or takes it back."""
-    return bool(OFFERED_BEFORE.search(before[-WINDOW:]) or OFFERED_BEHIND.match(after[:WINDOW]))
+    near = before[-WINDOW:]
+    return bool(OFFERED_BEFORE.search(near) or DENIED_BEFORE.search(near) or OFFERED_BEHIND.match(after[:WINDOW]))
 
 
 def last_box(text: str) -> str | None:

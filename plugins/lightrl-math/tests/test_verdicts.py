@@ -72,7 +72,8 @@ def test_m6_numbers_are_read_as_a_person_reads_them(completion: str, number: flo
         "10 minus 5", "3 more than 5", "10\u00b3", r"\boxed{4} or \boxed{5}", r"\boxed{x^2 = 5}",
         "never 5", "The answer isn't 5", "cannot be 5", "anything but 5", "not equal to 5", "5 or more", "5 at most", "over 5", "nearly 5",
         "the square root of 5", "half of 5", "5 squared", "5 factorial", "5 hundredths", "5 halves", "5 degrees below zero", "\u00b15",
-        "-(5)", "= - 5", "\u221b5",
+        "-(5)", "= - 5", "\u221b5", "I don't think the answer is 5", "I do not believe that the final answer is: 5",
+        "I'd never say the answer is 5.", "It is wrong that the answer is 5",
     ],
 )  # fmt: skip
 def test_m6_what_is_no_single_number_is_no_answer(completion: str) -> None:
