@@ -64,6 +64,8 @@ def test_h2_an_assert_that_always_fails_fails_the_test_that_catches_it(reward: U
         ["assert f(2) == 4", "assert True"],
         ["assert f(2) == 4", "x = 1\nassert x == 1"], ["assert len([1]) == 1"], "assert True", "x = 1\nassert x == 1",
         "import sys\nsys.exit(0)\nassert f(2) == 4",
+        "assert f(2) == 4\nexit()",
+        "assert f(2) == 4\nquit(0)",
         "def check(candidate):\n    x = 1\n    assert x == 1\n    assert True", [{"input": "2", "output": ""}],
     ],
 )  # fmt: skip

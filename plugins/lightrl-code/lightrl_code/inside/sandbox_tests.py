@@ -241,7 +241,7 @@ def _called(node: ast.stmt) -> str:
 def _refuse_shared(node: ast.AST, imported: set[str]) -> None:
     base = node.value if isinstance(node, ast.Attribute) else None
     of = base.id if isinstance(base, ast.Name) and base.id in sys.stdlib_module_names else None
-    if isinstance(node, ast.Name) and (node.id == "open" or node.id in SHARED & imported):
+    if isinstance(node, ast.Name) and (node.id in ("open", "exit", "quit") or node.id in SHARED & imported):
         refused = node.id
     elif isinstance(node, ast.Attribute) and of is not None and (node.attr in SHARED or not isinstance(node.ctx, ast.Load)):
         refused = f"{of}.{node.attr}"
