@@ -53,7 +53,7 @@ class CompletionsLog(Callback):
         """Log some validation completions."""
         collector = pl_module.collector if isinstance(pl_module, PolicyModule) else None
         if collector is not None and collector.rewards is not None and collector.samples is not None and trainer.is_global_zero:
-            brought = collector.rewards.contributions(collector.samples, normalized=False)
+            brought = collector.rewards.contributions(collector.samples, held_out=True)
             self._log(trainer, "val/completions", collector.samples, brought, collector.environment.author)
 
     def _log(self, trainer: Trainer, tag: str, rollout: Rollout, brought: Mapping[str, Tensor], author: str) -> None:

@@ -65,7 +65,8 @@ class Reward(Part):
                 Where that one abstained or failed, so does this one.
             gate_above: what the gate's score must exceed.
             normalize: `group`: (score - mean) / std over the scorable rows of the group, before the weight; 0 where all are equal.
-            schedule: a factor on the weight that moves with the rollouts.
+            schedule: a factor on the weight that moves with the rollouts; evaluations have its end, so that the best checkpoint is the
+                best by constant weights.
             max_error_rate: failures among the last `error_window` completions, as a share of `error_window`, above which training
                 stops; in [0, 1]; 1: never.
             error_window: how many completions the error rate looks back on; at least 1.

@@ -13,8 +13,23 @@ from lightrl.rows import on_last_token
 from lightrl.types import ScoredRollout
 
 
-def on_tokens(name: str, reward: Reward, scored: ScoredRollout, normalized: bool) -> Tensor:
+def on_tokens(name: str, reward: Reward, scored: ScoredRollout) -> Tensor:
     """`[N, L]`: a reward's scores on the tokens that earned them, not yet weighted; NaN where there is none.
+
+    Args:
+        scored: whole groups.
+
+    Raises:
+        ValueError: a reward of tokens is to be normalised.
+    """
+    part = _component(name, reward, scored, normalized=True)
+    return on_last_token(part, scored.response_mask) if part.dim() == 1 else part
+
+
+def on_rows(name: str, reward: Reward, scored: ScoredRollout, normalized: bool) -> Tensor:
+    """`[N]`: a reward's score of each row, not yet weighted, steps added up; 0 where there is none, NaN on rows that are not scorable.
+
+    A row without response tokens has its score too.
 
     Args:
         scored: whole groups.
@@ -22,15 +37,6 @@ def on_tokens(name: str, reward: Reward, scored: ScoredRollout, normalized: bool
 
     Raises:
         ValueError: a reward of tokens is to be normalised.
-    """
-    part = _component(name, reward, scored, normalized)
-    return on_last_token(part, scored.response_mask) if part.dim() == 1 else part
-
-
-def on_rows(name: str, reward: Reward, scored: ScoredRollout, normalized: bool) -> Tensor:
-    """`[N]`: a reward's score of each row, not yet weighted, steps added up; 0 where there is none, NaN on rows that are not scorable.
-
-    The arguments are those of `on_tokens`. A row without response tokens has its score too.
     """
     values = row_values(_component(name, reward, scored, normalized))
     return torch.where(scored.scorable, values.nan_to_num(0.0), math.nan)

@@ -151,7 +151,7 @@ class RewardSet:
                 prefix = f"rewards/{name}/"
                 reward.observe({key.removeprefix(prefix): number for key, number in numbers.items() if key.startswith(prefix)})
 
-    def token_rewards(self, scored: ScoredRollout, normalized: bool = True) -> tuple[Tensor, Tensor]:
+    def token_rewards(self, scored: ScoredRollout) -> tuple[Tensor, Tensor]:
         """The weighted sum of the parts on the tokens that earned them.
 
         A `[N]` part sits on the last response token, an `[N, L]` part where it is not NaN; rows that are not scorable and rows
@@ -165,12 +165,12 @@ class RewardSet:
         for name, weight in self.weights.items():
             if weight == 0:
                 continue
-            given = on_tokens(name, self.rewards[name], scored, normalized)
+            given = on_tokens(name, self.rewards[name], scored)
             total += weight * torch.where(given.isnan(), 0.0, given)
             ends |= ~given.isnan()
         return total, ends
 
-    def statistics(self, scored: ScoredRollout, normalized: bool = True) -> Statistics:
+    def statistics(self, scored: ScoredRollout, held_out: bool = False) -> Statistics:
         """Scores and contributions of each reward per row, to be reduced by their means.
 
         `rewards/{name}/mean`: the raw score (a row's steps added up), NaN without one. `std`: their population standard deviation
@@ -179,8 +179,9 @@ class RewardSet:
         to 1.
         """
         rows: dict[str, Tensor] = {}
-        brought = self.contributions(scored, normalized)
-        for name, weight in self.weights.items():
+        brought = self.contributions(scored, held_out)
+        for name, reward in self.rewards.items():
+            weight = _weight(reward, None if held_out else self.rollouts)
             raw = row_values(scored.reward_parts[name])
             rows[f"rewards/{name}/mean"] = raw
             rows[f"rewards/{name}/std"] = torch.where(raw.isnan(), math.nan, _spread(raw))
@@ -190,21 +191,22 @@ class RewardSet:
             rows[f"rewards/{name}/share"] = torch.full_like(brought[name], share)
         return rows
 
-    def contributions(self, scored: ScoredRollout, normalized: bool = True, rollouts: int | None = None) -> dict[str, Tensor]:
+    def contributions(self, scored: ScoredRollout, held_out: bool = False, rollouts: int | None = None) -> dict[str, Tensor]:
         """`[N]` per reward: its part of the row's reward, gated, normalised and weighted; NaN where the row is not scorable.
 
         Args:
+            held_out: not normalised, and with the weights at the end of their schedules, so that policies of different rollouts compare.
             rollouts: that were learnt from before this one, for weights on a schedule; None: all so far.
         """
         brought: dict[str, Tensor] = {}
         for name, reward in self.rewards.items():
-            weight = _weight(reward, self.rollouts if rollouts is None else rollouts)
-            brought[name] = weight * on_rows(name, reward, scored, normalized)
+            weight = _weight(reward, None if held_out else self.rollouts if rollouts is None else rollouts)
+            brought[name] = weight * on_rows(name, reward, scored, normalized=not held_out)
         return brought
 
-    def row_rewards(self, scored: ScoredRollout, normalized: bool = True) -> Tensor:
+    def row_rewards(self, scored: ScoredRollout, held_out: bool = False) -> Tensor:
         """`[N]` the weighted sum of the rewards of each row, also of one without response tokens; NaN where the row is not scorable."""
-        brought = list(self.contributions(scored, normalized).values())
+        brought = list(self.contributions(scored, held_out).values())
         return torch.stack(brought).sum(0) if brought else torch.zeros_like(scored.rollout_logprobs[:, 0])
 
     def state_dict(self, per_rank: bool = False) -> dict[str, JSON]:
@@ -249,8 +251,11 @@ def _stages(rewards: Mapping[str, Reward]) -> list[list[str]]:
     return order
 
 
-def _weight(reward: Reward, rollouts: int) -> float:
-    return reward.weight * (1.0 if reward.schedule is None else reward.schedule.at(rollouts))
+def _weight(reward: Reward, rollouts: int | None) -> float:
+    """The weight after so many rollouts; None: at the end of the schedule."""
+    if reward.schedule is None:
+        return reward.weight
+    return reward.weight * (reward.schedule.end if rollouts is None else reward.schedule.at(rollouts))
 
 
 def _ever_counts(reward: Reward) -> bool:

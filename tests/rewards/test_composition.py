@@ -106,7 +106,7 @@ def test_normalised_by_group_by_hand(texts: Any) -> None:
     scored = rewards.score(texts(["1", "3", "5", "bad", "7", "7", "2", "none"], [0, 0, 0, 0, 1, 1, 2, 2]))
     total = rewards.token_rewards(scored)[0].sum(1)
     assert total.tolist() == pytest.approx([-2.0, 0.0, 2.0, 0.0, 0.0, 0.0, 0.0, 0.0])
-    assert rewards.token_rewards(scored, normalized=False)[0].sum(1).tolist() == [2.0, 6.0, 10.0, 0.0, 14.0, 14.0, 4.0, 0.0]
+    assert rewards.row_rewards(scored, held_out=True).nan_to_num(-9).tolist() == [2, 6, 10, -9, 14, 14, 4, -9]
     numbers = rewards.statistics(scored)
     assert numbers["rewards/a/mean"].nan_to_num(-9).tolist() == [1, 3, 5, -9, 7, 7, 2, -9]
     assert numbers["rewards/a/contribution"].nan_to_num(-9).tolist() == pytest.approx([-2, 0, 2, -9, 0, 0, 0, -9])
@@ -162,6 +162,19 @@ def test_a_schedule_moves_the_weight_with_the_rollouts_and_survives() -> None:
         RewardSet({"a": Tells(schedule=LinearWeight(0, 0, 1))})
     with pytest.raises(ValueError, match="rollouts >= 1"):
         LinearWeight(0, 1, 0)
+
+
+def test_held_out_rewards_have_the_weights_at_the_end_of_their_schedules(texts: Any) -> None:
+    """The best checkpoint was the one of the rollout with the largest weights."""
+    rewards = RewardSet({"a": Tells(weight=2.0, schedule=LinearWeight(1.0, 0.25, 2)), "b": Tells()})
+    scored = rewards.score(texts(["1", "4"]))
+    held_out = []
+    for weight in (2.0, 1.25, 0.5):
+        assert rewards.row_rewards(scored).tolist() == [weight + 1, 4 * weight + 4]
+        held_out.append(rewards.row_rewards(scored, held_out=True).tolist())
+        assert rewards.statistics(scored, held_out=True)["rewards/a/weight"].tolist() == [0.5, 0.5]
+        rewards.after_rollout()
+    assert held_out == [[1.5, 6.0]] * 3
 
 
 def test_a_score_is_remembered_by_prompt_completion_and_columns_and_a_failure_is_not(texts: Any) -> None:

@@ -112,8 +112,8 @@ class Collector(LoopObserver):
         scoring.warn()
         if rewards.rewards:
             # one completion per prompt has nothing to be normalised by
-            self.held_out.add("reward", rewards.row_rewards(scored, normalized=False))
-            self.held_out.add_all({**rewards.statistics(scored, normalized=False), **scoring.statistics()}, scored.response_mask)
+            self.held_out.add("reward", rewards.row_rewards(scored, held_out=True))
+            self.held_out.add_all({**rewards.statistics(scored, held_out=True), **scoring.statistics()}, scored.response_mask)
             correct = self.evaluation.correct_reward(rewards.rewards)
             report_samples(self.held_out, scored, self.evaluation, correct, rewards.rewards[correct])
         self.held_out.add_report(report_lengths(scored))
