@@ -5,7 +5,8 @@ from lightrl_zoo.advantages import GDPO, BatchNormalized, BestOverSecond, Length
 from lightrl_zoo.covariance import ClipCov, CovarianceClip, CovarianceKL, KLCov
 from lightrl_zoo.gpg import GroupCenteredScaled, ValidFractionSampler
 from lightrl_zoo.high_entropy import ForkingTokens, TopEntropy
-from lightrl_zoo.masks import DPPO, DivergenceMask, GeometricRejection, KLMask, MaskedREINFORCE, OffPolicyMask, TotalVariationMask
+from lightrl_zoo.masks import DPPO, DivergenceMask, KLMask, MaskedREINFORCE, OffPolicyMask, TotalVariationMask
+from lightrl_zoo.rejection import DivergenceRejection, GeometricRejection, Rejection
 from lightrl_zoo.surrogates import CappedImportance, GeometricMeanClip, SoftGate
 from lightrl_zoo.unit_mean import UnitMean
 
@@ -24,6 +25,7 @@ __all__ = [
     "CovarianceClip",
     "CovarianceKL",
     "DivergenceMask",
+    "DivergenceRejection",
     "ForkingTokens",
     "GeometricMeanClip",
     "GeometricRejection",
@@ -38,6 +40,7 @@ __all__ = [
     "OffPolicyMask",
     "PassAtK",
     "PassAtKTraining",
+    "Rejection",
     "SoftGate",
     "TopEntropy",
     "TotalVariationMask",
@@ -167,4 +170,4 @@ def lightrl_loss_terms() -> list[type]:
 
 @hookimpl
 def lightrl_corrections() -> list[type]:
-    return [GeometricRejection, UnitMean]
+    return [DivergenceRejection, GeometricRejection, UnitMean]

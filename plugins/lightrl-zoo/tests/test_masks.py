@@ -1,12 +1,12 @@
-"""DPPO, the off-policy sequence mask and geometric rejection, by hand."""
+"""DPPO and the off-policy sequence mask, by hand."""
 
 import math
 
 import pytest
 import torch
-from lightrl_zoo import DPPO, DivergenceMask, GeometricRejection, KLMask, MaskedREINFORCE, OffPolicyMask, TotalVariationMask
+from lightrl_zoo import DPPO, DivergenceMask, KLMask, MaskedREINFORCE, OffPolicyMask, TotalVariationMask
 
-from lightrl import ClipScheme, GroupCentered, PolicyGradient, SymmetricClip, TruncatedImportance, WithStatistics
+from lightrl import ClipScheme, GroupCentered, PolicyGradient, SymmetricClip
 
 
 def pull(clip: ClipScheme, log_ratio: list[float], advantage: float, old: float = 0.5) -> tuple:
@@ -71,26 +71,6 @@ def test_the_mask_leaves_another_scheme_as_it_is_elsewhere() -> None:
     assert OffPolicyMask().token_ratio_only
 
 
-OLD, ENGINE = torch.tensor([[-1.0, -2.0, 0.0], [-1.0, -2.0, 0.0]]), torch.tensor([[-1.003, -2.0, 9.0], [-1.001, -2.0, 9.0]])
-SAMPLED = torch.tensor([[True, True, False]] * 2)
-
-
-def test_geometric_rejection_drops_rows_by_their_mean_ratio() -> None:
-    """Means of 1.5e-3 and 5e-4 nats against a band of about 1e-3."""
-    found = GeometricRejection().weights(OLD, ENGINE, SAMPLED)
-    assert found.value[:, :2].tolist() == [[0, 0], [1, 1]]
-    assert found.statistics["correction/rejected"].tolist() == [1, 0]
-    assert found.statistics["correction/geometric"].tolist() == pytest.approx([math.exp(0.0015), math.exp(0.0005)])
-
-
-def test_what_is_kept_may_have_the_weights_of_another_correction() -> None:
-    found = GeometricRejection(importance=TruncatedImportance()).weights(OLD, ENGINE, SAMPLED)
-    assert isinstance(found, WithStatistics)
-    assert found.value[1, :2].tolist() == pytest.approx([math.exp(0.001), 1.0])
-    assert found.value[0].tolist() == [0, 0, 0]
-    assert {"correction/rho_mean", "correction/rejected"} <= found.statistics.keys()
-
-
 def test_parts() -> None:
     assert type(DPPO().clip) is TotalVariationMask
     assert (DPPO().clip.threshold, DPPO(clip=KLMask()).clip.threshold, DPPO().old_logprobs) == (0.15, 0.05, "rollout")
@@ -104,8 +84,6 @@ def test_parts() -> None:
         lambda: TotalVariationMask(threshold=0),
         lambda: KLMask(cap=0),
         lambda: OffPolicyMask(threshold=-1),
-        lambda: GeometricRejection(low=1.1),
-        lambda: GeometricRejection(high=0.9),
     ],
 )
 def test_impossible_bounds_are_refused(build) -> None:
