@@ -53,7 +53,7 @@ def test_parts(cls, advantage, clip, aggregation) -> None:
 def test_published_numbers() -> None:
     assert (CISPO().clip.high, CISPO().clip.low) == (0.2, None)
     assert (SAPO().clip.positive, SAPO().clip.negative) == (1.0, 1.05)
-    assert GMPO().clip.epsilon == 0.4
+    assert (GMPO().clip.low, GMPO().clip.high) == (0.4, 0.4)
     assert LitePPO().advantage.std == "batch"
     assert GPG().sampler.least == 0.6
 

@@ -92,6 +92,13 @@ def test_gmpo_clips_before_it_averages() -> None:
     assert -at(GeometricMeanClip(0.4), LOGS, 1.0)[1][0] != pytest.approx(1.051271, abs=1e-3)
 
 
+def test_gmpo_has_a_bound_for_each_direction() -> None:
+    """Means of min(l, 0.2), (0.1 - 0.6 + 0.2 + 0) / 4, and of max(l, -0.5), (0.1 - 0.5 + 0.7 + 0) / 4."""
+    clip = GeometricMeanClip(low=0.5, high=0.2)
+    assert -at(clip, LOGS, 1.0)[1][0] == pytest.approx(math.exp(-0.075))
+    assert at(clip, LOGS, -1.0)[1][0] == pytest.approx(math.exp(0.075))
+
+
 def test_gmpo_without_an_advantage_has_no_gradient() -> None:
     _, loss, gradient = at(GeometricMeanClip(0.4), LOGS, 0.0)
     assert loss == gradient == [0.0] * 4
@@ -113,7 +120,7 @@ def test_gmpo_averages_over_the_tokens_that_carry_a_loss() -> None:
         lambda: CappedImportance(mask_low=1.0),
         lambda: SoftGate(positive=0),
         lambda: SoftGate(negative=-1),
-        lambda: GeometricMeanClip(epsilon=0),
+        lambda: GeometricMeanClip(low=0),
     ],
 )
 def test_impossible_bounds_are_refused(build) -> None:
