@@ -6,6 +6,7 @@ from lightrl_zoo.covariance import ClipCov, CovarianceClip, CovarianceKL, KLCov
 from lightrl_zoo.gpg import GroupCenteredScaled, ValidFractionSampler
 from lightrl_zoo.high_entropy import ForkingTokens, TopEntropy
 from lightrl_zoo.masks import DPPO, DivergenceMask, KLMask, MaskedREINFORCE, OffPolicyMask, TotalVariationMask
+from lightrl_zoo.optimal_baseline import LogitGradient, OptimalTokenBaseline
 from lightrl_zoo.rejection import DivergenceRejection, GeometricRejection, Rejection
 from lightrl_zoo.surrogates import CappedImportance, GeometricMeanClip, SoftGate
 from lightrl_zoo.unit_mean import UnitMean
@@ -34,10 +35,12 @@ __all__ = [
     "KLMask",
     "LengthAdaptiveGAE",
     "LitePPO",
+    "LogitGradient",
     "MaskedREINFORCE",
     "MaxRL",
     "MeanScaled",
     "OffPolicyMask",
+    "OptimalTokenBaseline",
     "PassAtK",
     "PassAtKTraining",
     "Rejection",
@@ -155,7 +158,7 @@ def lightrl_samplers() -> list[type]:
 
 @hookimpl
 def lightrl_advantages() -> list[type]:
-    return [BatchNormalized, BestOverSecond, GroupCenteredScaled, LengthAdaptiveGAE, MeanScaled, PassAtK]
+    return [BatchNormalized, BestOverSecond, GroupCenteredScaled, LengthAdaptiveGAE, MeanScaled, OptimalTokenBaseline, PassAtK]
 
 
 @hookimpl
@@ -171,3 +174,8 @@ def lightrl_loss_terms() -> list[type]:
 @hookimpl
 def lightrl_corrections() -> list[type]:
     return [DivergenceRejection, GeometricRejection, UnitMean]
+
+
+@hookimpl
+def lightrl_outputs() -> list[type]:
+    return [LogitGradient]
