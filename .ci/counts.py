@@ -21,7 +21,7 @@ CHAIN = (WALK, ROOT / "lightrl" / "training" / "policy_module.py")
 """The files of the classes that the module of online training is made of."""
 LIMITS = {
     "lines of lightrl": 35_460,
-    "lines of lightrl and plugins": 56_465,
+    "lines of lightrl and plugins": 56_530,
     "files of lightrl": 294,
     "files of lightrl under 50 lines": 43,
     "files over 300 lines": 0,

@@ -15,6 +15,7 @@ from lightrl_preference.dpo import (
 )
 from lightrl_preference.each_completion import NCA, ORPO, SPPO, APODown, APOZero
 from lightrl_preference.labelled import BCO, KTO, APOZeroUnpaired
+from lightrl_preference.labelled_pairs import LabelledPairs
 from lightrl_preference.margins import IPO, AlphaPO, Hinge, ReferenceFreeHinge, ReferenceFreeIPO, SimPO
 from lightrl_preference.mixed_objective import MixedObjective
 from lightrl_preference.unpaired import Unpaired
@@ -38,6 +39,7 @@ __all__ = [
     "ForwardKLDPO",
     "Hinge",
     "JensenShannonDPO",
+    "LabelledPairs",
     "LengthNormalizedDPO",
     "MixedObjective",
     "ReferenceFreeDPO",
@@ -53,7 +55,7 @@ __all__ = [
 def lightrl_objectives() -> list[type]:
     dpo = [DPO, RobustDPO, ReferenceFreeDPO, LengthNormalizedDPO, ForwardKLDPO, JensenShannonDPO]
     others = [IPO, KTO, ORPO, SimPO, Hinge, ReferenceFreeHinge, APOZero, APODown, DiscoPOP, EXO, NCA, SPPO, BCO, AOT, AOTUnpaired]
-    return [*dpo, *others, ReferenceFreeIPO, AlphaPO, APOZeroUnpaired, MixedObjective]
+    return [*dpo, *others, ReferenceFreeIPO, AlphaPO, APOZeroUnpaired, LabelledPairs, MixedObjective]
 
 
 @hookimpl

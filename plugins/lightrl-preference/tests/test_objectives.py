@@ -29,6 +29,7 @@ from lightrl_preference import (
     ForwardKLDPO,
     Hinge,
     JensenShannonDPO,
+    LabelledPairs,
     LengthNormalizedDPO,
     MixedObjective,
     ReferenceFreeDPO,
@@ -249,6 +250,45 @@ def test_a_mixture_adds_what_its_parts_say_and_needs_what_they_need() -> None:
     assert (loss, of_chosen, of_rejected) == pytest.approx((0.620957 + 0.5 * 2.0, -0.046257 - 0.5 * 0.2, 0.046257), abs=1e-5)
     assert both.needs == {"ref_logprobs"}
     assert MixedObjective({"simpo": SimPO(), "dpo": DPO()}, weights={"dpo": 0}).needs == frozenset()
+
+
+def test_labelled_pairs_add_the_losses_of_both_labels() -> None:
+    """r = 0.1 and -0.05, d = 0.025: loss = 2 ln(1 + exp(-0.075)), gradients 0.1 / (1 + exp(0.075))."""
+    objective = LabelledPairs(BCO(beta=0.1))
+    better, worse = completion(-10.0, 5, -11.0), completion(-12.0, 6, -11.5)
+    found = objective.from_step(better, worse)
+    assert found["reward_shift"].item() == pytest.approx(0.025)
+    prepared = {name: shift.expand(1) for name, shift in found.items()}
+    loss = value(objective.loss(replace(better, prepared=prepared), worse))
+    loss.sum().backward()
+    assert loss.item() == pytest.approx(2 * math.log1p(math.exp(-0.075)))
+    assert better.logprob.grad is not None
+    assert worse.logprob.grad is not None
+    gradient = 0.1 / (1 + math.exp(0.075))
+    assert (better.logprob.grad.item(), worse.logprob.grad.item()) == pytest.approx((-gradient, gradient))
+    assert (objective.needs, objective.needs_step) == ({"ref_logprobs"}, True)
+    with pytest.raises(ValueError, match="KTO reads completions of other prompts"):
+        LabelledPairs(KTO())
+
+
+class TwiceItsOwn(APOZeroUnpaired):
+    """Prepares a number for each completion."""
+
+    needs_step = True
+
+    def from_step(self, completions: Likelihood, good: Tensor) -> dict[str, Tensor]:
+        return {"own": completions.logprob.detach() + 100.0 * good}
+
+    def loss(self, completions: Likelihood, good: Tensor) -> Tensor:
+        return completions.prepared["own"]
+
+
+def test_labelled_pairs_give_each_completion_its_own_numbers() -> None:
+    objective = LabelledPairs(TwiceItsOwn())
+    better, worse = completion(-10.0, 5, -11.0), completion(-12.0, 6, -11.5)
+    prepared = objective.from_step(better, worse)
+    assert {name: found.tolist() for name, found in prepared.items()} == {"good/own": [90.0], "bad/own": [-12.0]}
+    assert value(objective.loss(replace(better, prepared=prepared), worse)).tolist() == [78.0]
 
 
 @pytest.mark.parametrize(
