@@ -9,7 +9,7 @@ from lightrl.algorithms.declaration import Declared, slots_of
 from lightrl.algorithms.extras import asked_of
 from lightrl.parts.advantage import GAE, Advantage, GroupNormalized
 from lightrl.parts.aggregation import Aggregation, SequenceMean, TokenMean
-from lightrl.parts.base import Output, Part
+from lightrl.parts.base import Output, Part, differs_by_rank
 from lightrl.parts.clip import ClipScheme, SymmetricClip
 from lightrl.parts.correction import RolloutCorrection
 from lightrl.parts.critic import Critic, ValueHead
@@ -123,7 +123,7 @@ class Algorithm(Declared):
 
     def state_dict(self, per_rank: bool = False) -> dict[str, Any]:
         """The state of every part that keeps one which is the same on all ranks, or of those whose state differs per rank."""
-        states = {slot: part.state_dict() for slot, part in self.parts.items() if part.state_per_rank == per_rank}
+        states = {slot: part.state_dict() for slot, part in self.parts.items() if differs_by_rank(part) == per_rank}
         return {slot: state for slot, state in states.items() if state}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

@@ -172,6 +172,11 @@ def parts_within(part: Part) -> dict[str, Part]:
     return {name: part for name, part in found.items() if names[id(part)] == name}
 
 
+def differs_by_rank(part: Part) -> bool:
+    """Whether the state of a part, or of one within it, is of each rank its own."""
+    return part.state_per_rank or any(map(differs_by_rank, parts_within(part).values()))
+
+
 def _by_name(cls: type[Part], args: tuple[object, ...], kwargs: dict[str, object]) -> Mapping[str, object]:
     try:
         given = inspect.signature(cls.__init__).bind_partial(None, *args, **kwargs).arguments

@@ -5,7 +5,7 @@ import pytest
 from lightrl_curriculum import EnvironmentByColumn
 
 from lightrl.parts.aggregation import ConstantLength, TokenMean
-from lightrl.parts.base import Part, made_with, unpack
+from lightrl.parts.base import Part, differs_by_rank, made_with, unpack
 from lightrl.parts.clip import DecoupledClip
 from lightrl.parts.critic import ValueHead
 from lightrl.parts.environment import SingleTurn
@@ -107,5 +107,8 @@ def test_a_part_keeps_the_state_of_the_parts_within_it() -> None:
     resumed.load_state_dict(state)
     assert resumed.state_dict() == state
     assert Wrapping(TokenMean()).state_dict() == Wrapping(None).state_dict() == {}
+    assert not differs_by_rank(resumed)
+    first.state_per_rank = True
+    assert differs_by_rank(Wrapping(Wrapping(first)))
     with pytest.raises(ValueError, match=r"Wrapping keeps no state, but the checkpoint has \['inner'\] for it"):
         Wrapping(None).load_state_dict(state["inner"])  # type: ignore[arg-type]
