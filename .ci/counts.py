@@ -20,8 +20,8 @@ WALK = ROOT / "lightrl" / "training" / "online" / "policy_optimization.py"
 CHAIN = (WALK, ROOT / "lightrl" / "training" / "policy_module.py")
 """The files of the classes that the module of online training is made of."""
 LIMITS = {
-    "lines of lightrl": 35_460,
-    "lines of lightrl and plugins": 56_530,
+    "lines of lightrl": 35_470,
+    "lines of lightrl and plugins": 56_540,
     "files of lightrl": 294,
     "files of lightrl under 50 lines": 43,
     "files over 300 lines": 0,

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from lightning.pytorch import Trainer
 
 from lightrl import SymmetricClip
 from lightrl.cli.run.check import estimate
 from lightrl.strategies.disk import in_words
+from lightrl.training.setup.optimizer_checks import planned_steps
 
 
 def test_check_shows_algorithm_sizes_data_rewards_and_memory(lightrl: Callable[..., Any], tmp_path: Path) -> None:
@@ -168,6 +171,18 @@ def test_check_refuses_a_schedule_that_is_shorter_than_the_run(
     assert lightrl("check", "--config", "run.yaml", "--config", "short.yaml", "--rollouts", "3").status == 0
     shorter = lightrl("check", "--config", "run.yaml", "--config", "short.yaml", "--rollouts", "2")
     assert "3 steps, of which the run makes 2: the rate does not reach its end" in re.sub(r"\s+", " ", shorter.out)
+
+
+def test_the_planned_steps_of_a_run_without_an_end_are_those_of_lightnings_thousand_epochs() -> None:
+    """Fuzzing found that `check` took a schedule of 1000 steps for such a run, and `fit` refused it."""
+
+    def planned(**limits: Any) -> float:
+        return planned_steps(Trainer(accelerator="cpu", logger=False, enable_checkpointing=False, **limits), batches=15, per_batch=2)
+
+    assert planned() == 30_000
+    assert planned(max_epochs=3) == 90
+    assert planned(max_steps=20) == planned(max_steps=20, max_epochs=3) == 20
+    assert planned(max_epochs=-1) == planned(max_time="00:00:01:00") == math.inf
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from lightning.pytorch import Trainer
+from lightning.pytorch.callbacks import Timer
 from torch import nn
 
 STEPS = 1000
@@ -85,7 +86,11 @@ def _refusals(key: str, made_by: object) -> Iterator[None]:
 def planned_steps(trainer: Trainer, batches: float, per_batch: int) -> float:
     """Optimizer steps of a whole run at most; infinite if only a time or a hand ends it."""
     epochs, steps = trainer.max_epochs, trainer.max_steps
-    by_epochs = math.inf if epochs is None or epochs < 0 else epochs * batches * per_batch
+    if epochs is None:
+        # what Lightning makes of it once the run begins
+        timed = any(isinstance(callback, Timer) for callback in trainer.callbacks)
+        epochs = 1000 if steps < 0 and not timed else -1
+    by_epochs = math.inf if epochs < 0 else epochs * batches * per_batch
     return min(by_epochs, math.inf if steps < 0 else steps)
 
 
