@@ -20,8 +20,8 @@ WALK = ROOT / "lightrl" / "training" / "online" / "policy_optimization.py"
 CHAIN = (WALK, ROOT / "lightrl" / "training" / "policy_module.py")
 """The files of the classes that the module of online training is made of."""
 LIMITS = {
-    "lines of lightrl": 35_470,
-    "lines of lightrl and plugins": 56_540,
+    "lines of lightrl": 35_480,
+    "lines of lightrl and plugins": 56_555,
     "files of lightrl": 294,
     "files of lightrl under 50 lines": 43,
     "files over 300 lines": 0,
@@ -30,7 +30,7 @@ LIMITS = {
     "arguments of a function in training/online": 5,
     "lines of the longest function": 73,
     "asserts": 0,
-    "ignores": 16,
+    "ignores": 14,
     "any": 46,
     "casts": 0,
 }

@@ -12,6 +12,7 @@ Which messages of a longer conversation are learnt from is another question: `li
 
 from __future__ import annotations
 
+import copy
 import json
 import logging
 import re
@@ -163,24 +164,34 @@ def render(tokenizer: Tokenizer, messages: Sequence[Message], opened: bool = Fal
     def written(turns: list[Message]) -> str:
         return tokenizer.apply_chat_template(turns, tools=list(tools) or None, tokenize=False, add_generation_prompt=opened)
 
-    calls = [call.get("function", call) for message in messages for call in message.get("tool_calls") or ()]
-    arguments = [call["arguments"] for call in calls if isinstance(call.get("arguments"), dict)]
+    given = list(messages)
+    arguments = [found for message in given for call in _calls(message) if isinstance(found := call.get("arguments"), dict)]
+    if not arguments:
+        return written(given)
     try:
-        text = written(list(messages))
+        text = written(given)
     except TypeError:
-        return written(_with_json(messages))
+        return written(_with_json(given))
     # `{{ arguments }}` writes what Python prints, with quotes of its own
-    as_python = any(str(found) in text for found in arguments if str(found) != json.dumps(found, ensure_ascii=False))
-    return written(_with_json(messages)) if as_python else text
+    said = "".join(str(value) for message in given for field, value in message.items() if field != "tool_calls")
+    printed = {str(found) for found in arguments if str(found) != json.dumps(found, ensure_ascii=False)}
+    return written(_with_json(given)) if any(text.count(found) > said.count(found) for found in printed) else text
+
+
+def _calls(message: Message) -> list[dict[str, JSON]]:
+    """The calls of a message, each as what has its name and arguments."""
+    calls = message.get("tool_calls")
+    found = [call.get("function", call) for call in calls if isinstance(call, dict)] if isinstance(calls, list) else []
+    return [call for call in found if isinstance(call, dict)]
 
 
 def _with_json(messages: Sequence[Message]) -> list[Message]:
-    def of_call(call: JSON) -> JSON:
-        if "function" in call:
-            return call | {"function": of_call(call["function"])}
-        return call | {"arguments": json.dumps(call.get("arguments"), ensure_ascii=False)}
-
-    return [turn | {"tool_calls": list(map(of_call, turn["tool_calls"]))} if turn.get("tool_calls") else turn for turn in messages]
+    """Copies of messages in which arguments that are objects are texts of JSON."""
+    copies = copy.deepcopy(list(messages))
+    for call in (call for message in copies for call in _calls(message)):
+        if isinstance(call.get("arguments"), dict):
+            call["arguments"] = json.dumps(call["arguments"], ensure_ascii=False)
+    return copies
 
 
 def check_fields(tokenizer: Tokenizer, messages: Sequence[Message]) -> None:

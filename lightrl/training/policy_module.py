@@ -32,7 +32,7 @@ from lightrl.training.setup.building import ControlTokenWarning, check_room, cho
 from lightrl.training.setup.given import as_engine, as_environment, as_policy, as_rewards
 from lightrl.training.setup.optimizer_checks import check_schedule, fuse, planned_steps
 from lightrl.training.setup.precision import check_precision, keep_default_format
-from lightrl.training.setup.trainer_options import refuse_trainer
+from lightrl.training.setup.trainer_options import callbacks_of, refuse_trainer
 from lightrl.training.steps.learner import Learner, LossOf, MicroBatchLoss, R, StepSettings
 from lightrl.training.steps.run_memory import CloseAfterFailure, formula_precision, run_memory
 from lightrl.types import JSON
@@ -129,13 +129,12 @@ class PolicyModule(LightningModule):
         Lightning asks before it does anything else, so that refusals come first.
         """
         refuse_trainer(self.trainer, rollouts=self.makes_rollouts, cuts_weights=self.learner.adapter.cuts_weights)
-        return [CloseAfterFailure(), *default_callbacks(self.trainer.callbacks)]  # type: ignore[attr-defined]
+        return [CloseAfterFailure(), *default_callbacks(callbacks_of(self.trainer))]
 
     def setup(self, stage: str) -> None:
         """Keep float32 as the format of whatever is made without saying which, and find the callbacks that follow phases."""
         keep_default_format(self.trainer.strategy)
-        callbacks: list[Callback] = self.trainer.callbacks  # type: ignore[attr-defined]
-        self.ledger.observers = [callback for callback in callbacks if isinstance(callback, PhaseObserver)]
+        self.ledger.observers = [callback for callback in callbacks_of(self.trainer) if isinstance(callback, PhaseObserver)]
 
     def configure_model(self) -> None:
         """Build the policy and what belongs to it once, and let the strategy cut them over the ranks."""

@@ -107,3 +107,18 @@ def test_arguments_that_are_no_object_of_json_stay_as_they_are(tmp_path: Path) -
     talk = [TALK[0], {"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "f", "arguments": "[1"}}, {"name": "g"}]}]
     prompt = read(tmp_path, talk)
     assert prompt.messages[1]["tool_calls"] == [{"function": {"name": "f", "arguments": "[1"}}, {"name": "g"}]
+
+
+def test_what_a_person_said_does_not_decide_how_arguments_are_written(tmp_path: Path) -> None:
+    """The words of the user look as Python prints the arguments, and the template writes JSON."""
+    made = tokenizer(PLAIN.replace("<eos>", "{% for c in m.tool_calls %}" + WRITTEN["tojson"] + "{% endfor %}<eos>", 1))
+    calls = [{"type": "function", "function": {"name": "f", "arguments": {"a": "x"}}}]
+    asked = read(tmp_path, [{"role": "user", "content": "{'a': 'x'}"}, {"role": "assistant", "content": "", "tool_calls": calls}])
+    assert made.decode(encode_prompt(made, asked).ids) == "u({'a': 'x'}<eos>a({\"a\": \"x\"}<eos>a("
+
+
+@pytest.mark.parametrize("calls", [["f(1)"], "f(1)", [{"function": "f"}], [{"name": "f", "arguments": "[1"}, {"name": "g"}]])
+def test_calls_in_a_form_of_their_own_reach_the_template_as_they_are(calls: Any, tmp_path: Path) -> None:
+    made = tokenizer(PLAIN.replace("<eos>", "{{ m.tool_calls | tojson if m.tool_calls }}<eos>", 1))
+    asked = read(tmp_path, [TALK[0], {"role": "assistant", "content": "", "tool_calls": calls}])
+    assert made.decode(encode_prompt(made, asked).ids) == f"u(1 2<eos>a({json.dumps(calls)}<eos>a("

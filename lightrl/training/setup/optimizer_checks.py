@@ -13,6 +13,8 @@ from lightning.pytorch import Trainer
 from lightning.pytorch.callbacks import Timer
 from torch import nn
 
+from lightrl.training.setup.trainer_options import callbacks_of
+
 STEPS = 1000
 """The most steps that are tried."""
 FARTHEST = 1e6
@@ -88,7 +90,7 @@ def planned_steps(trainer: Trainer, batches: float, per_batch: int) -> float:
     epochs, steps = trainer.max_epochs, trainer.max_steps
     if epochs is None:
         # what Lightning makes of it once the run begins
-        timed = any(isinstance(callback, Timer) for callback in trainer.callbacks)
+        timed = any(isinstance(callback, Timer) for callback in callbacks_of(trainer))
         epochs = 1000 if steps < 0 and not timed else -1
     by_epochs = math.inf if epochs < 0 else epochs * batches * per_batch
     return min(by_epochs, math.inf if steps < 0 else steps)

@@ -130,6 +130,11 @@ def refuse_trainer(trainer: Trainer, rollouts: bool, cuts_weights: bool) -> None
         raise ValueError(f"trainer.{key}: {refusal}")
 
 
+def callbacks_of(trainer: Trainer) -> list[Callback]:
+    """The callbacks of a Trainer, those that Lightning and a module have added included."""
+    return trainer.callbacks  # type: ignore[attr-defined, no-any-return]
+
+
 def _refusals(trainer: Trainer, rollouts: bool, cuts_weights: bool) -> Iterator[tuple[str, Refusal]]:
     trial: int = getattr(trainer, "fast_dev_run", 0)
     for name in ARGUMENTS:
@@ -142,7 +147,7 @@ def _refusals(trainer: Trainer, rollouts: bool, cuts_weights: bool) -> Iterator[
     interval = getattr(trainer, "val_check_interval", None)  # Lightning has none where one was given in minutes
     if rollouts and trainer.check_val_every_n_epoch is not None and isinstance(interval, (int, float)) and interval != 1:
         yield "val_check_interval", VALIDATING
-    for callback in trainer.callbacks:  # type: ignore[attr-defined]
+    for callback in callbacks_of(trainer):
         for refusal in _refusals_of(callback, rollouts, cuts_weights):
             yield f"callbacks: {type(callback).__name__}", refusal
 

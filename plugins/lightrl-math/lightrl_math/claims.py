@@ -13,12 +13,13 @@ _OTHER = r"(?:[-+$\\({*]*\.?\d|\\boxed|[$({*]*[A-J](?![\w'])(?!\s+[a-z]))"
 """A number, a box or a letter by itself."""
 OFFERED_BEHIND = re.compile(rf"[^\w\\]*(?i:{_OR}|no|nope|wait|actually|sorry|correction)\b(?i:{_BETWEEN})[\s,:]+{_OTHER}")
 OFFERED_BEFORE = re.compile(rf"(?:\d|(?<![A-Za-z])[A-J](?![A-Za-z]))[^\w\\]*\b(?i:{_OR})\b(?i:{_BETWEEN})[\s,:$(*]*$")
+_NAMED = r"(?:that\s+)?(?:(?:the|my|your|its|this|final|correct|right)\s+)*$"
 DENIED_BEFORE = re.compile(
-    r"(?:\b(?:not|never|cannot|hardly)|n['\u2019]t)\s+(?:think|believe|say|claim|mean|agree|accept|conclude|know|see|suppose|sure)\b[^.!?\n]{0,20}$"
-    r"|\b(?:doubt|deny|false|wrong|untrue|incorrect)\b[^.,;:!?\n]{0,20}$",
+    rf"(?:\b(?:not|never)|n['\u2019]t)\s+(?:think|believe|say|claim|agree|conclude|suppose)\s+{_NAMED}"
+    rf"|\b(?:doubt|deny)\s+{_NAMED}|\b(?:wrong|false|untrue|incorrect)\s+(?=that\b){_NAMED}",
     re.IGNORECASE,
 )
-"""What takes back the answer that follows: `I don't think the answer is 5`."""
+"""What takes back the answer that follows it at once: `I don't think the answer is 5`, and not `I'm not sure, but the answer is 5`."""
 WINDOW = 80
 """Characters on either side of an answer that are looked at."""
 

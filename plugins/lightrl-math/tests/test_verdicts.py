@@ -56,6 +56,9 @@ def test_m6_final_number_accepts_nothing_wrong_and_little_right_is_lost() -> Non
         ("The answer is 5. Wait, let me check: 2 + 3 = 5. Yes.", 5),
         ("It could be 6 or 7, but the answer is 5.", 5),
         ("The answer is 6. Wait, no, the answer is 5.", 5),
+        ("I'm not sure, but the answer is 5", 5),
+        ("4 is wrong so the answer is 5", 5),
+        ("I can't say more than that the answer is 5", 5),
         ("#### 5\nLet me know if 2 or 3 steps are unclear.", 5),
     ],
 )

@@ -15,7 +15,7 @@ class LabelledPairs(PairObjective):
 
     loss = l(y+, good) + l(y-, bad), with l the other objective's.
 
-    Source: Wang et al. 2024 (MPO), arXiv:2411.10442, eq. 5, the quality loss with BCO; TRL's `loss_type: bco_pair`.
+    Source: Wang et al. 2024 (MPO), arXiv:2411.10442, whose quality loss is BCO's; TRL's `loss_type: bco_pair`.
     """
 
     def __init__(self, objective: LabelledObjective = BCO()) -> None:
@@ -53,11 +53,14 @@ class LabelledPairs(PairObjective):
             numbers |= {name: value} if value.dim() == 0 else {f"good/{name}": value[:pairs], f"bad/{name}": value[pairs:]}
         return numbers
 
-    def loss(self, chosen: Likelihood, rejected: Likelihood) -> Tensor:
-        def of(rows: Likelihood, side: Literal["good", "bad"]) -> Tensor:
+    def loss(self, chosen: Likelihood, rejected: Likelihood) -> WithStatistics:
+        """As `PairObjective.loss`; statistics are those of the better completions."""
+
+        def of(rows: Likelihood, side: Literal["good", "bad"]) -> WithStatistics:
             own = {name.removeprefix(f"{side}/"): value for name, value in chosen.prepared.items()}
             good = torch.full_like(rows.logprob, side == "good", dtype=torch.bool)
             found = self.objective.loss(replace(rows, prepared=own), good)
-            return found.value if isinstance(found, WithStatistics) else found
+            return found if isinstance(found, WithStatistics) else WithStatistics(found, {})
 
-        return of(chosen, "good") + of(rejected, "bad")
+        better, worse = of(chosen, "good"), of(rejected, "bad")
+        return WithStatistics(better.value + worse.value, better.statistics)

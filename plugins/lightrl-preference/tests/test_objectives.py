@@ -259,7 +259,9 @@ def test_labelled_pairs_add_the_losses_of_both_labels() -> None:
     found = objective.from_step(better, worse)
     assert found["reward_shift"].item() == pytest.approx(0.025)
     prepared = {name: shift.expand(1) for name, shift in found.items()}
-    loss = value(objective.loss(replace(better, prepared=prepared), worse))
+    both = objective.loss(replace(better, prepared=prepared), worse)
+    assert both.statistics["reward_shift"].tolist() == pytest.approx([0.025])  # type: ignore[union-attr]
+    loss = both.value
     loss.sum().backward()
     assert loss.item() == pytest.approx(2 * math.log1p(math.exp(-0.075)))
     assert better.logprob.grad is not None
