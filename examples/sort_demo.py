@@ -31,13 +31,17 @@ def train(seed: int, out: Path) -> None:
     """SFT, then GRPO from the policy it wrote."""
     seeded = ["--seed_everything", str(seed), "--data.seed", str(seed)]
     sft, grpo = out / "sft", out / "grpo"
+    # with the default folder it is where every config of configs/toys/online looks for it
+    policy = sft / "policy"
     lightrl(
         "fit", "--config", "sft_sort", *seeded, *logged_to(sft),
         "--model.policy.seed", seed, "--model.engine.seed", seed, "--data.validation_size", 1024,
+        # of the last of the config's callbacks, which writes the policy
+        "--trainer.callbacks.folder", policy,
     )  # fmt: skip
     lightrl(
         "fit", "--config", "grpo_sort", *seeded, *logged_to(grpo),
-        "--model.policy.path", latest(sft) / "policy", "--model.engine.seed", seed, "--model.seed", seed,
+        "--model.policy.path", policy, "--model.engine.seed", seed, "--model.seed", seed,
     )  # fmt: skip
 
 
