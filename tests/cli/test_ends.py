@@ -55,6 +55,14 @@ def hangs_on_second(completion):
 """
 
 
+def _of_process(pid: int, what: str) -> str:
+    """A file of a process; nothing once that has ended."""
+    try:
+        return Path(f"/proc/{pid}/{what}").read_text(errors="replace")
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+
+
 class Run:
     """`lightrl fit` in a process group of its own."""
 
@@ -81,14 +89,14 @@ class Run:
 
     def others(self) -> list[int]:
         """Processes of the group beside the first."""
-        found = []
-        for stat in Path("/proc").glob("[0-9]*/stat"):
-            try:
-                fields = stat.read_text().rpartition(")")[2].split()
-            except (FileNotFoundError, ProcessLookupError):
-                continue
-            if int(fields[2]) == self.process.pid and fields[0] != "Z" and int(stat.parent.name) != self.process.pid:
-                found.append(int(stat.parent.name))
+        numbers = [int(folder.name) for folder in Path("/proc").glob("[0-9]*")]
+        found = {pid: _of_process(pid, "stat").rpartition(")")[2].split() for pid in numbers if pid != self.process.pid}
+        return [pid for pid, fields in found.items() if fields and int(fields[2]) == self.process.pid and fields[0] != "Z"]
+
+    def second_rank(self) -> int:
+        """The process of rank 1, and none of its helpers: numbers of processes say nothing, since they begin anew at their limit."""
+        children = [pid for pid in self.others() if _of_process(pid, "stat").rpartition(")")[2].split()[1:2] == [str(self.process.pid)]]
+        (found,) = (pid for pid in children if "LOCAL_RANK=1" in _of_process(pid, "environ").split("\0"))
         return found
 
     def all_gone(self) -> bool:
@@ -133,7 +141,7 @@ def test_sigterm_ends_all_ranks_after_the_rollout_with_a_checkpoint_and_143(star
     saver = {"class_path": "ModelCheckpoint", "init_args": {"every_n_epochs": 1000}}
     run = start("slow", callbacks=[saver], devices=ranks, strategy="ddp" if ranks > 1 else "auto")
     run.wait_for(lambda: "First completions" in run.said)
-    asked = run.others()[0] if ranks > 1 else run.process.pid
+    asked = run.second_rank() if ranks > 1 else run.process.pid
     os.kill(asked, signal.SIGTERM)
     assert run.process.wait(60) == 143, run.said
     assert [path.name for path in run.checkpoints()] == ["preempted.ckpt"]
@@ -219,7 +227,7 @@ def test_a_rank_that_is_killed_ends_the_others_and_one_device_goes_on(start: Cal
     saver = {"class_path": "ModelCheckpoint", "init_args": {"save_top_k": -1, "every_n_epochs": 1}}
     run = start("slow", callbacks=[saver], devices=2, strategy="ddp")
     run.wait_for(run.checkpoints)
-    os.kill(run.process.pid if victim == 0 else run.others()[0], signal.SIGKILL)
+    os.kill(run.process.pid if victim == 0 else run.second_rank(), signal.SIGKILL)
     assert run.process.wait(60) not in (0, 143), run.said
     assert ("local rank 1: signal 9 (SIGKILL)" in run.said) is (victim == 1), run.said
     assert run.all_gone()
