@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
+from functools import cache
+
 from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.strategies import DDPStrategy, DeepSpeedStrategy, SingleDeviceStrategy, StrategyRegistry
+from torch import distributed
 
 from lightrl.strategies.adapter import StrategyAdapter
 from lightrl.strategies.deepspeed import ManualDeepSpeedStrategy
@@ -13,6 +17,7 @@ from lightrl.strategies.fsdp2 import FSDP2Adapter, FSDP2Strategy
 
 def adapter_for(trainer: Trainer, module: LightningModule) -> StrategyAdapter:
     """The adapter of the trainer's strategy; a ValueError for one whose gradients would silently be wrong."""
+    _destroy_groups_at_exit()
     strategy = trainer.strategy
     if isinstance(strategy, ManualDeepSpeedStrategy):
         return DeepSpeedAdapter(trainer, module)
@@ -38,3 +43,15 @@ def register_strategies() -> None:
         known = StrategyRegistry[name]
         StrategyRegistry.register(name, ManualDeepSpeedStrategy, description=known["description"], override=True, **known["init_params"])
     StrategyRegistry.register("fsdp2", FSDP2Strategy, description="Parameters, gradients and optimizer sharded by FSDP2", override=True)
+
+
+@cache
+def _destroy_groups_at_exit() -> None:
+    """Have process groups end before the interpreter does; once for a process."""
+
+    def destroy() -> None:
+        # a thread of gloo that still has a tensor when Python has ended aborts the process, and Lightning sees to NCCL alone
+        if distributed.is_available() and distributed.is_initialized():
+            distributed.destroy_process_group()
+
+    atexit.register(destroy)
