@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 JSON = Any
 """A value that `json.dumps` takes: None, bool, int, float, str, or lists and string-keyed dicts of them."""
@@ -55,6 +55,17 @@ class Prompt:
         return cls(**{**value, "messages": None if messages is None else tuple(messages)})
 
 
+class Reading(NamedTuple):
+    """Tokens of a row that the policy sampled after another context than what comes before them in the row."""
+
+    start: int
+    """Position of the first one."""
+    length: int
+    """How many follow each other."""
+    context: tuple[int, ...]
+    """The token ids that the policy read before them."""
+
+
 @dataclass(frozen=True)
 class Episode:
     """The record of one row beside its tokens."""
@@ -83,12 +94,17 @@ class Episode:
     """Turns in which the policy wrote the opening of another author's turn."""
     counts: Mapping[str, float] = field(default_factory=dict)
     """Numbers that the environment counted, by name."""
+    readings: tuple[Reading, ...] = ()
+    """One for each turn, where turns do not read what earlier ones thought; none: each token was sampled after those before it."""
 
     def to_json(self) -> dict[str, JSON]:
         """The record as a JSON value."""
-        return asdict(self) | {"messages": list(self.messages), "rewards": list(self.rewards)}
+        readings = [[start, length, list(context)] for start, length, context in self.readings]
+        return asdict(self) | {"messages": list(self.messages), "rewards": list(self.rewards), "readings": readings}
 
     @classmethod
     def from_json(cls, value: Mapping[str, JSON]) -> Self:
         """The inverse of `to_json`."""
-        return cls(**{**value, "messages": tuple(value["messages"]), "rewards": tuple(value["rewards"])})
+        readings = (Reading(start, length, tuple(context)) for start, length, context in value["readings"])
+        told = {"messages": tuple(value["messages"]), "rewards": tuple(value["rewards"]), "readings": tuple(readings)}
+        return cls(**{**value, **told})

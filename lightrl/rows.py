@@ -49,6 +49,10 @@ class Rows:
         """The tokens of the rows, by whose number they are cut into micro-batches."""
         raise NotImplementedError
 
+    def places(self) -> Tensor:
+        """`[N]` int64, on the CPU: positions of the `[N, L]` fields that each row fills."""
+        return self.sequences().to("cpu").longest()
+
     @property
     def width(self) -> int:
         """L: positions of the `[N, L]` fields."""

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from lightrl.prompt import JSON, Episode, Message, Prompt
 from lightrl.ranks import ALONE, Ranks
+from lightrl.readings import ReadRows
 from lightrl.rows import Rows, Sequences, on_last_token
 from lightrl.statistic import Statistic, Statistics, WithStatistics
 
@@ -98,9 +99,18 @@ class Rollout(Rows):
         asked = ({"role": "user", "content": prompt.text},) if prompt.text is not None else (prompt.messages or ())
         return Episode((*asked, {"role": "assistant", "content": self.completions[row]}), turns=1)
 
+    def as_read(self) -> ReadRows:
+        """The sequences in which the policy has read the rows, on the CPU."""
+        host = self.host
+        return ReadRows(host.input_ids, host.lengths, [episode.readings for episode in host.episodes])
+
     def sequences(self) -> Sequences:
-        """One for each row."""
-        return Sequences(self.input_ids, self.lengths, torch.arange(len(self)))
+        """One for each row, or for each turn where turns are read after contexts of their own."""
+        return self.as_read().sequences
+
+    def places(self) -> Tensor:
+        """`[N]`: tokens of each row, however they are read."""
+        return self.host.lengths
 
     @property
     def lengths(self) -> Tensor:

@@ -25,7 +25,16 @@ def without_thoughts(completion: str) -> str:
     Args:
         completion: as text, of one turn.
     """
-    return _BEGIN.split(_END.split(_ANALYSIS.sub("", completion))[-1])[0]
+    text = _ANALYSIS.sub("", completion)
+    start, stop = answer_span(text)
+    return text[start:stop]
+
+
+def answer_span(completion: str) -> tuple[int, int]:
+    """The first character of the answer, and one more than its last, in a completion whose thoughts are no messages of a channel."""
+    start = max((found.end() for found in _END.finditer(completion)), default=0)
+    opened = _BEGIN.search(completion, start)
+    return start, len(completion) if opened is None else opened.start()
 
 
 def mark_left_open(before: str, completion: str) -> str:

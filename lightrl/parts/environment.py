@@ -12,6 +12,8 @@ from lightrl.ranges import Count, Natural, Positive, Share, Weight, Workers
 
 Runs = Literal["inline", "process", "async"]
 """Where episodes and rewards run: in the training process, in worker processes that can be killed, or in an event loop."""
+Thoughts = Literal["keep", "strip"]
+"""Whether the policy reads what its earlier turns thought."""
 Said = str | Sequence[Message]
 """A text, or messages: a text in a conversation is a message of the user."""
 
@@ -79,6 +81,7 @@ class Environment(Part):
         slices: Count = 2,
         max_error_rate: Share = 0.5,
         error_window: Count = 256,
+        thoughts: Thoughts = "keep",
     ) -> None:
         """
         Args:
@@ -96,10 +99,13 @@ class Environment(Part):
             max_error_rate: failed episodes among the last `error_window`, as a share of `error_window`, above which training
                 stops; in [0, 1]; 1: never.
             error_window: how many episodes the error rate looks back on; at least 1.
+            thoughts: `strip`: a turn does not read what earlier ones thought, as chat templates and servers of thinking models have it, and
+                each turn is learnt from after what it has read; `keep`: it reads all that was said.
 
         Raises:
             ValueError: an argument outside its range.
         """
+        self.thoughts = thoughts
         self.max_turns, self.max_turn_tokens, self.max_episode_tokens = max_turns, max_turn_tokens, max_episode_tokens
         self.weight, self.timeout_s, self.workers, self.memory_mb, self.slices = weight, timeout_s, workers, memory_mb, slices
         self.max_error_rate, self.error_window = max_error_rate, error_window

@@ -16,6 +16,7 @@ from lightrl.parts.environment import Reply, Said, own_opening
 from lightrl.prompt import Message, Prompt
 from lightrl.rollout.episode_state import EpisodeState
 from lightrl.text.encoding import EncodedTurn
+from lightrl.text.stripped_turns import StrippedTurns
 from lightrl.text.turn_encoder import TurnEncoder
 from lightrl.workers.calls import describe
 
@@ -59,6 +60,7 @@ class EpisodeRunner:
         self._environment = host.environment
         self._openings: dict[tuple[str, bool], EncodedTurn] = {}
         self._before: dict[tuple[int, ...], str] = {}
+        self._stripped = StrippedTurns(policy.tokenizer, policy.decode) if host.environment.thoughts == "strip" else None
         self._closing, self._positions = frozenset(policy.eos_token_ids), policy.max_positions
 
     def run(self, episodes: Sequence[EpisodeState]) -> None:
@@ -142,6 +144,8 @@ class EpisodeRunner:
 
     def _begin(self, episode: EpisodeState, said: Said, seconds: float) -> None:
         episode.begin(said, self._opening(episode.prompt, said), seconds)
+        if self._stripped is not None:
+            episode.history = episode.opening
         if self._room(episode) < 1:
             raise ValueError(
                 f"prompt {episode.prompt.id!r} has {episode.length} tokens and the policy takes rows of at most "
@@ -171,10 +175,18 @@ class EpisodeRunner:
             # tokenizers raise exceptions of no particular class
             episode.fail(f"what it said cannot be encoded: {describe(error)}", late=False, seconds=0.0)
             return
+        if self._stripped is not None:
+            episode.history = self._without_thoughts(episode, self._stripped)
         if self._room(episode) <= len(encoded.ids):
             episode.finish_reason = "length"
         else:
             episode.extend(encoded)
+
+    def _without_thoughts(self, episode: EpisodeState, stripped: StrippedTurns) -> list[int]:
+        """The context of the last turn, and the turn itself, what closes it included."""
+        turn = episode.tokens[-episode.readings[-1].length :]
+        said = turn[:-1] if turn[-1] in self._closing else turn
+        return [*stripped.history(episode.context, said, episode.completion), *turn[len(said) :]]
 
     def _opening(self, prompt: Prompt, said: Said) -> EncodedTurn:
         # equal openings share one list of tokens, which is read once
@@ -199,13 +211,14 @@ class EpisodeRunner:
             ends=self._closing,
             seed=row_seed(*episode.key, *([episode.turns] if episode.turns else [])),
             episode=episode.number,
-            open=episode.turns + 1 < self._environment.max_turns,
+            # a later context does not begin with this one and what was said
+            open=self._stripped is None and episode.turns + 1 < self._environment.max_turns,
         )
 
     def _room(self, episode: EpisodeState) -> int:
         """Tokens that still fit."""
         most = self._environment.max_episode_tokens
-        of_row = sys.maxsize if self._positions is None else self._positions - episode.length
+        of_row = sys.maxsize if self._positions is None else self._positions - episode.read_length
         return of_row if most is None else min(of_row, most - len(episode.tokens))
 
     def _text(self, episode: EpisodeState, result: Result, special: bool = False) -> str:

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from lightrl.parts.engine import Result
 from lightrl.parts.environment import Reply, Said
-from lightrl.prompt import JSON, Episode, Message, Prompt
+from lightrl.prompt import JSON, Episode, Message, Prompt, Reading
 from lightrl.text.encoding import EncodedTurn
 
 
@@ -31,6 +31,9 @@ class EpisodeState:
         self.recorded: list[tuple[int, Mapping[str, Tensor]]] = []
         self.told: list[Mapping[str, float]] = []
         self.messages: list[Message] = []
+        self.history: list[int] | None = None
+        """What the policy reads next, where that is not all that was said."""
+        self.readings: list[Reading] = []
         self.completion = ""
         self.turns = 0
         self.finish_reason: str | None = None
@@ -44,7 +47,12 @@ class EpisodeState:
 
     @property
     def context(self) -> list[int]:
-        """All tokens so far; of episodes that have just begun, the list that their group shares."""
+        """The tokens that the policy reads next; of episodes that have just begun, the list that their group shares."""
+        return self.row if self.history is None else self.history
+
+    @property
+    def row(self) -> list[int]:
+        """All tokens so far."""
         return self.opening + self.tokens if self.tokens else self.opening
 
     @property
@@ -56,6 +64,11 @@ class EpisodeState:
     def length(self) -> int:
         """Tokens so far."""
         return len(self.opening) + len(self.tokens)
+
+    @property
+    def read_length(self) -> int:
+        """Tokens of the context."""
+        return self.length if self.history is None else len(self.history)
 
     @property
     def complaint(self) -> str | None:
@@ -76,6 +89,8 @@ class EpisodeState:
             opened: it spells the opening of another author's turn.
         """
         self.recorded.append((self.length, result.recorded))
+        if self.history is not None:
+            self.readings.append(Reading(self.length, len(result.tokens), tuple(self.history)))
         self._add(result.tokens, result.logprobs, sampled=True)
         self.versions += [version for version, _ in result.versions]
         # the last token is read with the next turn, or never
@@ -101,6 +116,8 @@ class EpisodeState:
     def extend(self, encoded: EncodedTurn) -> None:
         """Take tokens that others wrote."""
         self._add(encoded.ids, [0.0] * len(encoded.ids), sampled=False)
+        if self.history is not None:
+            self.history = [*self.history, *encoded.ids]
         self._others += len(encoded.ids)
         self._special += encoded.special
 
@@ -125,6 +142,7 @@ class EpisodeState:
             special=self._special,
             opened=self._opened,
             counts=self._counts,
+            readings=tuple(self.readings),
         )
 
     def _add(self, ids: list[int], logprobs: list[float], sampled: bool) -> None:

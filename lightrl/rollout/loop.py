@@ -208,7 +208,7 @@ class RolloutLoop:
     def _check_template(self) -> None:
         if self._encoder is not None and not self._checked and self.environment.max_turns > 1:
             self._checked = True
-            for sentence in self._encoder.check():
+            for sentence in self._encoder.check(self.environment.thoughts):
                 log.warning(sentence)
 
     def _ready(self, n: int) -> tuple[PolicyWeights, TurnEncoder]:

@@ -38,7 +38,7 @@ def rollout_of(episodes: Sequence[EpisodeState], temperature: float, version: in
     return Rollout(
         prompts=[episode.prompt for episode in episodes],
         completions=[episode.completion for episode in episodes],
-        input_ids=_padded((episode.context for episode in episodes), attention, torch.long),
+        input_ids=_padded((episode.row for episode in episodes), attention, torch.long),
         attention_mask=attention,
         response_mask=sampled,
         rollout_logprobs=logprobs,

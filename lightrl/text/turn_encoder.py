@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import cached_property
 
 from lightrl.parts.base import FaultyPartError
-from lightrl.parts.environment import Said, tool_names
+from lightrl.parts.environment import Said, Thoughts, tool_names
 from lightrl.text.chat_text import ChatText, RefusedConversation
 from lightrl.text.encoding import EncodedTurn, encode_opening
 from lightrl.text.plain_text import plain_text
@@ -79,8 +79,11 @@ class TurnEncoder:
                 "writes `tools`"
             )
 
-    def check(self) -> list[str]:
+    def check(self, thoughts: Thoughts = "keep") -> list[str]:
         """Try the chat template before a run in which conversations have several turns; gives sentences to be shown.
+
+        Args:
+            thoughts: whether turns read what earlier ones thought.
 
         Raises:
             ValueError: it cannot be continued, or, a FaultyPartError, shows none of the tools.
@@ -98,8 +101,9 @@ class TurnEncoder:
             kept = chat.kept(said)
             if kept is None:
                 sentences.append(f"The chat template changes more than the turn itself where an earlier turn was {said!r}. {KEEPS}")
-            elif kept != said:
-                sentences.append(f"The chat template writes {kept!r} where an earlier turn was {said!r}. {KEEPS}")
+            elif kept != said and not (said == REASONED and thoughts == "strip"):
+                further = STRIP if said == REASONED else ""
+                sentences.append(f"The chat template writes {kept!r} where an earlier turn was {said!r}. {KEEPS}{further}")
         sentences += _refused(chat, "a system message", ("system", "user", "assistant"), "user")
         if self._tools:
             sentences += _refused(chat, "a tool's result", ("user", "assistant"), "tool")
@@ -150,6 +154,7 @@ REASONED = "<think>\nwhy\n</think>\n\nfour"
 SPACED = " four \n"
 """A turn with space around it."""
 KEEPS = "Rows keep what the policy said."
+STRIP = " To have later turns read no thoughts either: --model.environment.thoughts strip"
 
 
 def _refused(chat: ChatText, what: str, talk: Sequence[str], reply: str) -> list[str]:

@@ -85,4 +85,6 @@ def _neutral(name: str, value: object, rows: int) -> Any:
         return {key: _neutral(key, part, rows) for key, part in value.items()}
     if name == "prompts":
         return [Prompt(id="dummy", text="")]
+    if name == "episodes":
+        return []
     return [""] if isinstance(value, list) and len(value) == rows else value

@@ -81,14 +81,19 @@ class PolicyLearner(Learner, Networks):
         for name, output in read.items():
             found[name] = output if isinstance(output, TrunkOutput) else output.compute
         compared = {name: output for name, output in read.items() if isinstance(output, Comparison)}
-        ids = batch.host.input_ids
+        read_as = batch.as_read()
+        ids, mask = read_as.input_ids, read_as.mask(mask)
         with torch.no_grad():
             asked = {output.against for output in compared.values()}
             others = {slot: references[slot].logits(policy, ids, mask, batch.temperature) for slot in sorted(asked)}
         found |= {name: beside(output, others[output.against]) for name, output in compared.items()}
         steering = {name: batch.extras[name] for name in self.algorithm.steers if name in batch.extras}
         given: PolicyOutput = policy(ids, mask, batch.temperature, found, self.critic, steering)
-        return given
+        return PolicyOutput(
+            read_as.at_rows(given.logprobs),
+            {name: read_as.at_rows(values) for name, values in given.outputs.items()},
+            None if given.values is None else read_as.at_rows(given.values),
+        )
 
     def per_token(self, scored: ScoredRollout, compute: ByName) -> dict[str, Tensor]:
         """See `Networks.per_token`; all ranks make as many passes, since a strategy that shards weights gathers them in each."""
@@ -181,7 +186,8 @@ class PolicyLearner(Learner, Networks):
         unmoved = [p for p in policy.parameters() if p.requires_grad]
 
         def loss_of(micro: TrainingBatch) -> MicroBatchLoss:
-            values = policy.values(micro.host.input_ids, loss.tokens(micro), network)
+            read_as = micro.as_read()
+            values = read_as.at_rows(policy.values(read_as.input_ids, read_as.mask(loss.tokens(micro)), network))
             found = loss.share(micro, PolicyOutput(logprobs=torch.zeros_like(values), values=values))
             return found._replace(loss=found.loss + self.adapter.zero_loss(unmoved))
 

@@ -59,8 +59,10 @@ def predict(scored: ScoredRollout, learner: PolicyLearner, engine: RolloutEngine
             output = learner.outputs(micro, micro.host.response_mask, read)
             found = {"old": output.logprobs, **({} if output.values is None else {"values": output.values})}
             found |= {f"{OLD}{name}": values for name, values in output.outputs.items()}
+        read_as = micro.as_read()
+        ids, mask = read_as.input_ids, read_as.mask(micro.host.response_mask)
         for word, reference in references.items():
-            found[word] = reference.logprobs(policy, micro.host.input_ids, micro.host.response_mask, micro.temperature)
+            found[word] = read_as.at_rows(reference.logprobs(policy, ids, mask, micro.temperature))
         return found
 
     # a recorded rollout has had its log-probs filled in, and says which rows the policy has not sampled

@@ -228,7 +228,19 @@ def settle_rollouts(prompts: int, algorithm: Algorithm, engine: RolloutEngine, e
         )
     if engine.sampling.temperature == 0:
         raise ValueError("model.engine.temperature is 0, and a policy that never varies cannot learn from its rollouts; use 1.0")
+    _refuse_stripped(algorithm, environment)
     tell_engine(algorithm, engine)
+
+
+def _refuse_stripped(algorithm: Algorithm, environment: Environment) -> None:
+    """Refuse parts that read or steer layers at every token, where turns read contexts that are no part of the row."""
+    every = algorithm.outputs | algorithm.old_outputs | algorithm.rollout_outputs
+    inside = [*algorithm.steers, *(name for name, output in every.items() if isinstance(output, TrunkOutput))]
+    if environment.thoughts == "strip" and inside:
+        raise ValueError(
+            f"model.environment.thoughts is strip, and {type(algorithm).__name__} reads {', '.join(sorted(set(inside)))} from inside the "
+            "layers, at tokens that no row has: use keep"
+        )
 
 
 def tell_engine(algorithm: Algorithm, engine: RolloutEngine) -> None:

@@ -164,7 +164,7 @@ class Learner:
         `veto` is asked after the last backward, with the same answer on all ranks; True drops the gradients. The ledger gets all numbers.
         """
         sequences, optimizer = batch.sequences().to("cpu"), self.optimizer
-        act = partial(self._passes, batch, sequences.longest(), loss_of)
+        act = partial(self._passes, batch, batch.places(), loss_of)
         shares, statistics = self.fitting.run(sequences, act, lambda: self.adapter.discard(optimizer))
         made = veto is None or not veto(statistics)
         if made:
