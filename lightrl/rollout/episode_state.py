@@ -32,7 +32,7 @@ class EpisodeState:
         self.told: list[Mapping[str, float]] = []
         self.messages: list[Message] = []
         self.history: list[int] | None = None
-        """What the policy reads next, where that is not all that was said."""
+        """The tokens that the policy reads next, where these are not all."""
         self.readings: list[Reading] = []
         self.completion = ""
         self.turns = 0

@@ -27,7 +27,7 @@ class StrippedTurns:
         self._tokenizer, self._decode = tokenizer, decode
 
     def history(self, context: Sequence[int], turn: Sequence[int], text: str) -> list[int]:
-        """What the policy reads later of a context and its turn.
+        """The token ids that the policy reads later of a context and its turn.
 
         Args:
             context: token ids, perhaps with a mark at the end that opens a thought.

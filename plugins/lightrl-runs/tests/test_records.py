@@ -19,6 +19,7 @@ from lightrl_workshop.experience import experience
 from torch import Tensor
 
 from lightrl import Prompt, TrainingBatch
+from lightrl.prompt import Reading
 from lightrl.types import Episode, Outcome, ScoredRollout
 
 TOLD: dict[str, Any] = {
@@ -108,7 +109,15 @@ def conversations() -> TrainingBatch:
     asked = prompt.messages or ()
     single = Episode((*asked, {"role": "assistant", "content": "4"}), turns=1)
     turns = ({"role": "assistant", "content": "?"}, {"role": "user", "content": "try"}, {"role": "assistant", "content": "4"})
-    played = Episode((*asked, *turns), turns=2, rewards=(None, 1.0), others=3, state={"won": True}, counts={"tries": 2.0})
+    played = Episode(
+        (*asked, *turns),
+        turns=2,
+        rewards=(None, 1.0),
+        others=3,
+        state={"won": True},
+        counts={"tries": 2.0},
+        readings=(Reading(1, 1, (5, 6)),),
+    )
     return replace(rows([1, 3]), group=torch.tensor([0, 0]), prompts=[prompt] * 2, completions=["4", "?4"], episodes=[single, played])
 
 
