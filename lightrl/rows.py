@@ -113,7 +113,8 @@ def _select(value: object, index: Tensor, rows: int) -> Any:
 def _pad(value: object, length: int, pad: float) -> Any:
     if isinstance(value, dict):
         # what is not known is NaN, and of whole numbers and choices 0
-        return {key: _pad(part, length, math.nan if part.is_floating_point() else 0) for key, part in value.items()}
+        floating = {key: isinstance(part, Tensor) and part.is_floating_point() for key, part in value.items()}
+        return {key: _pad(part, length, math.nan if floating[key] else 0) for key, part in value.items()}
     if not isinstance(value, Tensor) or value.dim() < 2 or value.shape[1] == length:
         return value
     if value.shape[1] > length:

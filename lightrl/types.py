@@ -14,7 +14,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from lightrl.prompt import JSON, Episode, Message, Prompt
+from lightrl.prompt import JSON, Episode, Message, Prompt, Reading
 from lightrl.ranks import ALONE, Ranks
 from lightrl.readings import ReadRows
 from lightrl.rows import Rows, Sequences, on_last_token
@@ -74,6 +74,8 @@ class Rollout(Rows):
     extras: dict[str, Tensor] = field(default_factory=dict)
     """`[N]`, `[N, L]` or `[N, L, ...]` each, by name: what engine and parts know of a row or a token, for the parts after them. Read
     one with `extra`."""
+    contexts: dict[str, list[tuple[int, ...]]] = field(default_factory=dict)
+    """By the slot of a reference that reads other prompts than the policy, N of them in token ids; an empty one: the policy's."""
 
     def __len__(self) -> int:
         return len(self.prompts)
@@ -99,10 +101,21 @@ class Rollout(Rows):
         asked = ({"role": "user", "content": prompt.text},) if prompt.text is not None else (prompt.messages or ())
         return Episode((*asked, {"role": "assistant", "content": self.completions[row]}), turns=1)
 
-    def as_read(self) -> ReadRows:
-        """The sequences in which the policy has read the rows, on the CPU."""
+    def as_read(self, slot: str | None = None) -> ReadRows:
+        """The sequences in which the policy has read the rows, on the CPU; or those in which the reference in a slot reads them."""
         host = self.host
-        return ReadRows(host.input_ids, host.lengths, [episode.readings for episode in host.episodes])
+        if slot not in host.contexts:
+            return ReadRows(host.input_ids, host.lengths, [episode.readings for episode in host.episodes])
+        first, lengths = host.response_mask.int().argmax(1).tolist(), host.lengths.tolist()
+        contexts = enumerate(host.contexts[slot])
+        own = [(Reading(first[row], lengths[row] - first[row], tuple(context)),) if context else () for row, context in contexts]
+        return ReadRows(host.input_ids, host.lengths, own)
+
+    def informed(self, slot: str) -> Tensor:
+        """`[N]` bool: the reference in a slot reads another prompt of the row than the policy; True for all where it never does."""
+        contexts = self.contexts.get(slot)
+        known = [True] * len(self) if contexts is None else [bool(context) for context in contexts]
+        return torch.tensor(known, dtype=torch.bool, device=self.group.device)
 
     def sequences(self) -> Sequences:
         """One for each row, or for each turn where turns are read after contexts of their own."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import mean
@@ -26,6 +27,8 @@ SHARE = 0.85
 EVALUATE_EVERY = 1280
 """Completions: five rollouts of GRPO."""
 NAMES = ("grpo", "distill", "gkd")
+TAUGHT = frozenset({"distill", "gkd"})
+"""Those that learn from another policy."""
 
 
 @dataclass
@@ -60,7 +63,7 @@ def main() -> None:
             result = train(name, seed, student, teacher / "policy", SHARE * accuracy, arguments.out)
             print(asdict(result), flush=True)
             (arguments.out / f"{name}-{seed}" / "result.json").write_text(json.dumps(asdict(result)) + "\n")
-    report([Result(**json.loads(file.read_text())) for file in sorted(arguments.out.glob("*-*/result.json"))], accuracy, arguments.out)
+    report(NAMES, accuracy, arguments.out)
 
 
 def train_teacher(out: Path) -> Path:
@@ -97,7 +100,7 @@ def train(name: str, seed: int, student: Path, teacher: Path, threshold: float, 
     content = {"trainer": {"check_val_every_n_epoch": every, "enable_checkpointing": False, "callbacks": [stop_at(threshold)]}}
     words = ["--config", config, "--config", written(content, folder / "overrides.yaml"), *seeded(seed)]
     words += ["--model.policy.path", student, "--model.seed", seed]
-    if name != "grpo":
+    if name in TAUGHT:
         words += ["--model.algorithm.teacher.policy.path", teacher]
     accuracies = [value for _, value in events(fit(words, folder), ACCURACY)]
     completions = (len(accuracies) - 1) * every * per_rollout
@@ -116,9 +119,10 @@ def written(content: dict[str, Any], file: Path) -> Path:
     return file
 
 
-def report(results: list[Result], teacher: float, out: Path) -> None:
+def report(known: Sequence[str], teacher: float, out: Path) -> None:
     """Print the table of all runs in the folder, and write them."""
-    names = [f"{name}_sort" for name in NAMES if any(result.config == f"{name}_sort" for result in results)]
+    results = [Result(**json.loads(file.read_text())) for file in sorted(out.glob("*-*/result.json"))]
+    names = [f"{name}_sort" for name in known if any(result.config == f"{name}_sort" for result in results)]
     baseline = mean([r.completions for r in results if r.config == "grpo_sort"] or [float("nan")])
     lines = [
         "| config | accuracy at start | at end | completions per seed | mean | GRPO's mean divided by it |",

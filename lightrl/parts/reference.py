@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from lightrl.ops.lazy import read
 from lightrl.ops.pretrained import ReplacedTensors
 from lightrl.parts.base import Part
+from lightrl.types import ScoredRollout
 
 
 @runtime_checkable
@@ -66,6 +67,17 @@ class Reference(Part):
             f"{type(self).__name__} gives the log-probs of sampled tokens, and a part compares all logits with it: take a Teacher, or a "
             "part that needs the log-probs alone"
         )
+
+    def contexts(self, rows: ScoredRollout, policy: nn.Module) -> Sequence[Sequence[int]] | None:
+        """N prompts in token ids that it reads in place of the policy's, empty for a row of which it knows no more; None: it never does.
+
+        Called once for each rollout, before its log-probs are asked for. The tokens that follow a prompt in its row stay as they are.
+
+        Args:
+            rows: of this rank, whole groups, with their scores.
+            policy: a `lightrl.Policy`, whose `encode` makes tokens of a prompt.
+        """
+        return None
 
     @property
     def kept_bytes(self) -> int:

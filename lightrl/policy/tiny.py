@@ -104,7 +104,7 @@ def character_tokenizer(alphabet: str, max_positions: int) -> Tokenizer:
         raise ValueError(f"a character stands twice in the alphabet {alphabet!r}")
     vocabulary = {"<pad>": 0, "<eos>": 1} | {character: 2 + i for i, character in enumerate(alphabet)}
     inner = CharacterTokenizer(models.WordLevel(vocabulary))
-    inner.pre_tokenizer = pre_tokenizers.Split(Regex("."), "isolated")
+    inner.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
     inner.decoder = decoders.Fuse()
     made: Tokenizer = PreTrainedTokenizerFast(
         tokenizer_object=inner, pad_token="<pad>", eos_token="<eos>", model_max_length=max_positions, clean_up_tokenization_spaces=False

@@ -73,3 +73,8 @@ def test_plain_text_has_the_same_tokens_for_everybody(text: str, answer: str) ->
     assert ids[-1] == EOS
     # a reward model of another maker has no template that would close the answer
     assert ConversationTokenizer(subject.tokenizer, None).encode(prompt, answer).ids == ids[:-1]
+
+
+def test_every_line_break_is_a_character_of_a_tiny_policy() -> None:
+    tokenizer = TinyPolicy(hidden=8, layers=1, heads=2, alphabet="ab\n").tokenizer()
+    assert tokenizer("a\n\n\nb", add_special_tokens=False)["input_ids"] == [2, 4, 4, 4, 3]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -76,24 +76,26 @@ class PolicyLearner(Learner, Networks):
 
         Extras that parts have travel with the tokens do so once they are there: not yet in the pass that says what the policy was before.
         """
-        policy, references = self.policy, self.algorithm.references
+        policy, read_as = self.policy, batch.as_read()
         found: dict[str, Compute | AtRows | TrunkOutput] = {}
         for name, output in read.items():
             found[name] = output if isinstance(output, TrunkOutput) else output.compute
         compared = {name: output for name, output in read.items() if isinstance(output, Comparison)}
-        read_as = batch.as_read()
-        ids, mask = read_as.input_ids, read_as.mask(mask)
-        with torch.no_grad():
-            asked = {output.against for output in compared.values()}
-            others = {slot: references[slot].logits(policy, ids, mask, batch.temperature) for slot in sorted(asked)}
+        others = {slot: self._logits(slot, batch, mask) for slot in sorted({output.against for output in compared.values()})}
         found |= {name: beside(output, others[output.against]) for name, output in compared.items()}
         steering = {name: batch.extras[name] for name in self.algorithm.steers if name in batch.extras}
-        given: PolicyOutput = policy(ids, mask, batch.temperature, found, self.critic, steering)
+        given: PolicyOutput = policy(read_as.input_ids, read_as.mask(mask), batch.temperature, found, self.critic, steering)
         return PolicyOutput(
             read_as.at_rows(given.logprobs),
             {name: read_as.at_rows(values) for name, values in given.outputs.items()},
             None if given.values is None else read_as.at_rows(given.values),
         )
+
+    @torch.no_grad()
+    def _logits(self, slot: str, batch: ScoredRollout, mask: Tensor) -> Callable[[slice], Tensor]:
+        """Logits of a reference before the selected tokens, which come in the same order whatever is read before them."""
+        read_as = batch.as_read(slot)
+        return self.algorithm.references[slot].logits(self.policy, read_as.input_ids, read_as.mask(mask), batch.temperature)
 
     def per_token(self, scored: ScoredRollout, compute: ByName) -> dict[str, Tensor]:
         """See `Networks.per_token`; all ranks make as many passes, since a strategy that shards weights gathers them in each."""

@@ -5,6 +5,7 @@ The old log-probs are those of the engine that sampled, or the trainer's own, of
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -16,6 +17,7 @@ from lightrl.algorithms.extras import GIVEN, logprobs_of
 from lightrl.parts.engine import RolloutEngine
 from lightrl.parts.output import OLD
 from lightrl.parts.sampler import Sampler
+from lightrl.policy.policy import Policy
 from lightrl.training.online.networks import compared_at_hand
 from lightrl.training.online.policy_learner import PolicyLearner
 from lightrl.types import ScoredRollout, WithNeeds
@@ -49,7 +51,10 @@ def predict(scored: ScoredRollout, learner: PolicyLearner, engine: RolloutEngine
     algorithm, policy = learner.algorithm, learner.policy
     _refuse_incomparable(algorithm, engine)
     _refuse_unsaid(scored, algorithm.sampler)
-    references = {logprobs_of(slot): part for slot, part in algorithm.references.items() if logprobs_of(slot) in algorithm.needs}
+    scored.contexts |= _contexts(scored, algorithm, policy)
+    for slot in scored.contexts:
+        learner.ledger.add(f"{slot}/informed", scored.informed(slot).float())
+    references = {slot: part for slot, part in algorithm.references.items() if logprobs_of(slot) in algorithm.needs}
     needs, read, nothing = algorithm.needs, algorithm.old_outputs, torch.zeros_like(scored.rollout_logprobs)
     known = engine.comparable_logprobs and algorithm.sampler.samples_all
 
@@ -59,10 +64,10 @@ def predict(scored: ScoredRollout, learner: PolicyLearner, engine: RolloutEngine
             output = learner.outputs(micro, micro.host.response_mask, read)
             found = {"old": output.logprobs, **({} if output.values is None else {"values": output.values})}
             found |= {f"{OLD}{name}": values for name, values in output.outputs.items()}
-        read_as = micro.as_read()
-        ids, mask = read_as.input_ids, read_as.mask(micro.host.response_mask)
-        for word, reference in references.items():
-            found[word] = read_as.at_rows(reference.logprobs(policy, ids, mask, micro.temperature))
+        for slot, reference in references.items():
+            read_as = micro.as_read(slot)
+            mask = read_as.mask(micro.host.response_mask)
+            found[logprobs_of(slot)] = read_as.at_rows(reference.logprobs(policy, read_as.input_ids, mask, micro.temperature))
         return found
 
     # a recorded rollout has had its log-probs filled in, and says which rows the policy has not sampled
@@ -74,13 +79,34 @@ def predict(scored: ScoredRollout, learner: PolicyLearner, engine: RolloutEngine
     if not known:
         unknown = scored.response_mask & (scored.rollout_logprobs.isnan() | (not engine.comparable_logprobs))
         scored.rollout_logprobs = torch.where(unknown, found.get("old", nothing), scored.rollout_logprobs)
+    asked = {logprobs_of(slot): found.get(logprobs_of(slot), nothing) for slot in references}
     return Predictions(
         old_logprobs=found.get("old", nothing) if recompute else scored.rollout_logprobs,
         values=found.get("values", nothing) if "values" in needs else None,
-        ref_logprobs=found.get("ref_logprobs", nothing) if "ref_logprobs" in references else None,
-        further_logprobs={word: found.get(word, nothing) for word in references if word != "ref_logprobs"},
+        ref_logprobs=asked.pop("ref_logprobs", None),
+        further_logprobs=asked,
         extras=given | {f"{OLD}{name}": found.get(f"{OLD}{name}", nothing) for name in read},
     )
+
+
+def _contexts(scored: ScoredRollout, algorithm: Algorithm, policy: Policy) -> dict[str, list[tuple[int, ...]]]:
+    """The prompts of references that read others than the policy, by their slots."""
+    asked = {slot: reference.contexts(scored, policy) for slot, reference in algorithm.references.items()}
+    found = {slot: [tuple(context) for context in contexts] for slot, contexts in asked.items() if contexts is not None}
+    if found and any(episode.readings for episode in scored.episodes):
+        raise ValueError(
+            f"algorithm.{', '.join(found)} reads prompts of its own, and with model.environment.thoughts: strip each turn has another one: "
+            "use keep"
+        )
+    most, spoken = policy.max_positions or sys.maxsize, scored.host.lengths - scored.host.response_mask.int().argmax(1)
+    for slot, contexts in found.items():
+        for prompt, context, length in zip(scored.prompts, contexts, spoken.tolist(), strict=True):
+            if len(context) + length > most:
+                raise ValueError(
+                    f"algorithm.{slot} reads {len(context)} tokens in place of prompt {prompt.id!r}, and {length} follow, where the policy "
+                    f"takes rows of at most {most}: shorten its template, or lower model.engine.max_new_tokens"
+                )
+    return found
 
 
 def _refuse_unsaid(scored: ScoredRollout, sampler: Sampler) -> None:

@@ -1,18 +1,33 @@
 """On-policy distillation: a policy learns from what a teacher says of the policy's own completions."""
 
-from lightrl import GroupRelative, GroupSampler, LossTerm, PolicyGradient, Teacher, TokenMean, hookimpl
+from lightrl import (
+    GroupRelative,
+    GroupSampler,
+    LossTerm,
+    MovingAverageReference,
+    PolicyGradient,
+    Reference,
+    Teacher,
+    TokenMean,
+    hookimpl,
+)
 from lightrl_distill.advantage_sum import AdvantageSum
 from lightrl_distill.mixed_sampler import MixedSampler
+from lightrl_distill.privileged import WITH_ANSWER, WITH_FEEDBACK, WITH_SOLUTION, PrivilegedTeacher
 from lightrl_distill.teacher import ForwardKL, JensenShannon, NoAdvantage, ReverseKL, TeacherAdvantage, TeacherLoss
 
 __all__ = [
     "GKD",
+    "OPSD",
+    "SDFT",
+    "SDPO",
     "AdvantageSum",
     "ForwardKL",
     "JensenShannon",
     "MixedSampler",
     "NoAdvantage",
     "OnPolicyDistillation",
+    "PrivilegedTeacher",
     "ReverseKL",
     "TeacherAdvantage",
     "TeacherLoss",
@@ -49,9 +64,52 @@ class GKD(OnPolicyDistillation):
     """The divergence from the teacher."""
 
 
+class OPSD(GKD):
+    """On-policy self-distillation: the teacher is the policy as it was at first, which is shown the answer.
+
+    The code that belongs to the paper clips the entries of the divergence (`ForwardKL.clip` 0.05); the paper and this algorithm do not.
+
+    Source: Zhao et al. 2026, arXiv:2601.18734.
+    """
+
+    best_for = "data with worked solutions, and a policy that can follow one that it is shown; no second model, no reward"
+
+    teacher: Reference | None = PrivilegedTeacher(templates=[WITH_ANSWER])
+    distillation: LossTerm | None = TeacherLoss(ForwardKL())
+
+
+class SDFT(OPSD):
+    """Self-distillation fine-tuning: the teacher follows the policy, and is shown the data's demonstration.
+
+    Source: Shenfeld et al. 2026, arXiv:2601.19897; what the demonstration is called and the rate of the average are chosen here.
+    """
+
+    best_for = "demonstrations to be learnt from without forgetting what the policy could do before"
+
+    teacher: Reference | None = PrivilegedTeacher(templates=[WITH_ANSWER], reference=MovingAverageReference(mixture=0.01, every=1))
+    distillation: LossTerm | None = TeacherLoss(ReverseKL())
+
+
+class SDPO(SDFT):
+    """Self-distillation policy optimization: the teacher is shown another completion of the group that was right, or else the feedback.
+
+    KL(pi_theta(. | x, o_<t) || pi_T(. | x, f, o_<t)), over the whole vocabulary, without a gradient through the teacher, which is a moving
+    average of the policy. A row without either is not learnt from. The words of the templates are not the paper's.
+
+    Source: Hübotter et al. 2026, arXiv:2601.20802.
+    """
+
+    best_for = "rewards that can be checked, or environments that say what went wrong; no second model, and a signal for each token"
+
+    sampler = GroupSampler(group_size=8)
+    teacher: Reference | None = PrivilegedTeacher(
+        templates=[WITH_SOLUTION, WITH_FEEDBACK], reference=MovingAverageReference(mixture=0.01, every=1)
+    )
+
+
 @hookimpl
 def lightrl_algorithms() -> list[type]:
-    return [GKD, OnPolicyDistillation]
+    return [GKD, OPSD, SDFT, SDPO, OnPolicyDistillation]
 
 
 @hookimpl
@@ -72,3 +130,8 @@ def lightrl_samplers() -> list[type]:
 @hookimpl
 def lightrl_outputs() -> list[type]:
     return [ForwardKL, JensenShannon, ReverseKL]
+
+
+@hookimpl
+def lightrl_references() -> list[type]:
+    return [PrivilegedTeacher]

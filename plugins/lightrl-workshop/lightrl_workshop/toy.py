@@ -1,7 +1,12 @@
 """Toy rewards: quick, exact, and different between almost any two completions of an untrained policy."""
 
+import string
+
 from lightrl.parts.reward import RowReward
 from lightrl.prompt import Prompt
+
+CHARACTERS = string.ascii_letters + string.digits + string.punctuation + " \n"
+"""Of tiny policies that are to read more than digits."""
 
 
 def small_digits(completion: str) -> float:

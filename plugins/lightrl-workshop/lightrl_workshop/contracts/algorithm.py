@@ -16,6 +16,7 @@ from lightrl.data.prompt_data import PromptData
 from lightrl.data.tasks import DigitSorting
 from lightrl.parts.environment import Reply, SingleTurn, declared_extras
 from lightrl.parts.function import Function
+from lightrl.parts.reference import Reference
 from lightrl.policy.policy import Policy
 from lightrl.policy.teacher import Teacher
 from lightrl.policy.tiny import TinyPolicy
@@ -23,7 +24,7 @@ from lightrl.rollout.decode.transformers_engine import TransformersEngine
 from lightrl.training.online.policy_optimization import PolicyOptimization
 from lightrl.types import TrainingBatch
 from lightrl_workshop.checks.check import Make, contract_check, expect
-from lightrl_workshop.toy import small_digits
+from lightrl_workshop.toy import CHARACTERS, small_digits
 from lightrl_workshop.trainer import quiet_trainer
 
 KIND = "algorithm"
@@ -84,6 +85,11 @@ class Telling(SingleTurn):
         return Reply(done=True, extras=dict.fromkeys(declared_extras(self), small_digits(completion)))
 
 
+def writes_prompts(algorithm: Algorithm) -> bool:
+    """Whether a reference of the algorithm reads prompts of its own, of any characters."""
+    return any(type(reference).contexts is not Reference.contexts for reference in algorithm.references.values())
+
+
 def lacking(algorithm: Algorithm) -> dict[str, list[str]]:
     """The arguments of a `Telling` that gives the extras which an algorithm reads and none of its parts leaves."""
     missing = [(part, name) for part, names in unmet(algorithm, algorithm.sampler.gives_extras).items() for name in names]
@@ -113,14 +119,17 @@ class Learnt:
 
 def one_rollout(algorithm: Algorithm) -> Learnt:
     """Train a tiny policy on one rollout of 64 rows or more, with AdamW at 1e-3, in an environment that gives the extras which it lacks."""
-    source = TinyPolicy(hidden=16, layers=1, heads=2)
+    writes = writes_prompts(algorithm)
+    source = TinyPolicy(hidden=16, layers=1, heads=2, **({"alphabet": CHARACTERS, "max_positions": 4096} if writes else {}))  # type: ignore[arg-type]
+    # a teacher that shows what is right wants rows that are
+    reward = "parity" if writes else "small_digits"
     for reference in algorithm.references.values():
         if isinstance(reference, Teacher) and reference.policy is None:
             reference.policy = TinyPolicy(hidden=16, layers=1, heads=2, seed=1)
     module = PolicyOptimization(
         policy=source,
         algorithm=algorithm,
-        rewards={"small": Function("lightrl_workshop.toy.small_digits", runs="inline")},
+        rewards={"small": Function(f"lightrl_workshop.toy.{reward}", runs="inline")},
         engine=TransformersEngine(max_new_tokens=6),
         environment=Telling(**lacking(algorithm)),
         prompts_per_rollout=max(64 // algorithm.sampler.group_size, algorithm.minibatches, 1),
@@ -147,8 +156,10 @@ def one_rollout(algorithm: Algorithm) -> Learnt:
 @torch.no_grad()
 def _taught(algorithm: Algorithm, policy: Policy, before: Policy, rows: TrainingBatch) -> Tensor:
     """`[N]`: how much likelier the teachers find the tokens of a row than the policy did, the mean over its tokens."""
-    mask = rows.response_mask
-    said = [teacher.logprobs(policy, rows.input_ids, mask) for teacher in algorithm.references.values()]
+    mask, said = rows.response_mask, list[Tensor]()
+    for slot, teacher in algorithm.references.items():
+        read_as = rows.as_read(slot)
+        said.append(read_as.at_rows(teacher.logprobs(policy, read_as.input_ids, read_as.mask(mask))))
     gaps = [teacher - before(rows.input_ids, mask).logprobs for teacher in said]
     return torch.where(mask, sum(gaps, torch.zeros_like(rows.token_rewards)), 0.0).sum(1) / mask.sum(1).clamp(min=1)
 

@@ -17,8 +17,9 @@ from lightrl.policy.source import PolicySource, PretrainedPolicy
 from lightrl.policy.tiny import TinyPolicy
 from lightrl.rollout.decode.transformers_engine import TransformersEngine
 from lightrl_workshop.checks.check import Make
-from lightrl_workshop.contracts.algorithm import lacking
+from lightrl_workshop.contracts.algorithm import lacking, writes_prompts
 from lightrl_workshop.contracts.environment import said_in
+from lightrl_workshop.toy import CHARACTERS
 from lightrl_workshop.verbs.config_parts import TinyChat
 
 TRAINER = {
@@ -34,8 +35,6 @@ TRAINER = {
 }
 SMALL: dict[str, Any] = {"hidden": 16, "layers": 1}
 """Of the policy that takes the place of another."""
-CHARACTERS = string.ascii_letters + string.digits + string.punctuation + " \n"
-"""Of policies whose environment says more than digits."""
 ENGINE = {"class_path": "TransformersEngine", "init_args": {"max_new_tokens": 4}}
 REWARD = {"class_path": "Function", "init_args": {"path": "lightrl_workshop.toy.parity", "runs": "inline"}}
 FILES = frozenset({"DatasetPrompts", "JsonLines", "Parquet"})
@@ -101,6 +100,8 @@ def _config_with(kind: str, made: object, chosen: dict[str, Any]) -> dict[str, A
         alphabet = "".join(sorted({*CHARACTERS, *said_in(made)}))
         chatting = "lightrl_workshop.verbs.config_parts.TinyChat"
         policy = {"class_path": chatting, "init_args": SMALL | {"alphabet": alphabet, "max_positions": 4096}}
+    elif isinstance(made, Algorithm) and writes_prompts(made):
+        policy = {"class_path": "TinyPolicy", "init_args": SMALL | {"alphabet": CHARACTERS, "max_positions": 4096}}
     model = MODEL | {"policy": policy}
     if kind == "module":
         # prompts from a file give way to those that the module learns from
