@@ -67,7 +67,9 @@ class Algorithm(Declared):
     epochs: Passes = 1
     """Passes over each rollout; at least 1."""
     minibatches: Count = 1
-    """Optimizer steps per pass, each on whole groups; at least 1."""
+    """Optimizer steps per pass; at least 1."""
+    minibatch_of: Literal["groups", "rows"] = "groups"
+    """Each step sees whole `groups`, or `rows` chosen one by one: it then sees more prompts, and each prompt in more steps."""
     stop_kl: Positive | None = None
     """End the passes over a rollout when a minibatch's approx_kl (k3 of KL(old || new), mean over the tokens of rows with an advantage,
     in nats) exceeds 1.5 times this; that minibatch makes no step. null: never."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from lightrl.algorithms.declaration import slots_of
 from lightrl.algorithms.extras import asked_of, comparisons_of, givers_of, logprobs_of
-from lightrl.parts.base import NEEDS, Part, unread_outputs
+from lightrl.parts.base import NEEDS, Part, needs_whole_groups, unread_outputs
 from lightrl.parts.ratio import TokenRatio
 from lightrl.parts.reference import Reference
 
@@ -17,13 +17,12 @@ if TYPE_CHECKING:
 
 def refuse_unsuitable(algorithm: Algorithm) -> None:
     """Refuse parts and values that do not fit their slots or each other; the message names both sides."""
-    if algorithm.old_logprobs not in ("auto", "rollout", "recompute"):
-        raise ValueError(f"{type(algorithm).__name__} needs old_logprobs 'auto', 'rollout' or 'recompute', got {algorithm.old_logprobs!r}")
     _refuse_needs(algorithm)
     # refuses two parts that leave one extra; who leaves what is missing is known with the environment
     givers_of(algorithm)
     _refuse_no_reference(algorithm)
     _refuse_row_constant(algorithm)
+    _refuse_groups_apart(algorithm)
     _refuse_baseline(algorithm)
     _refuse_critic(algorithm)
     _refuse_correction(algorithm)
@@ -67,6 +66,16 @@ def _refuse_row_constant(algorithm: Algorithm) -> None:
     if algorithm.clip.token_ratio_only and not isinstance(algorithm.ratio, TokenRatio):
         clip, ratio = type(algorithm.clip).__name__, type(algorithm.ratio).__name__
         raise ValueError(f"{clip} needs the log-prob of each token, so ratio TokenRatio; got {ratio}")
+
+
+def _refuse_groups_apart(algorithm: Algorithm) -> None:
+    if algorithm.minibatch_of == "rows" and algorithm.minibatches > 1:
+        for slot, part in algorithm.parts.items():
+            if needs_whole_groups(part):
+                raise ValueError(
+                    f"{type(part).__name__} in {slot} needs all completions of a prompt in one optimizer step, and minibatch_of is 'rows', "
+                    f"which spreads them over {algorithm.minibatches} minibatches: set minibatch_of to groups, or minibatches to 1"
+                )
 
 
 def _refuse_baseline(algorithm: Algorithm) -> None:

@@ -1,4 +1,4 @@
-"""How rows are cut into minibatches of whole groups and micro-batches of a token budget."""
+"""How rows are cut into minibatches of whole groups or single rows, and micro-batches of a token budget."""
 
 import torch
 from torch import Tensor
@@ -10,7 +10,7 @@ def minibatches(group: Tensor, count: int, generator: torch.Generator) -> list[T
     """Cut the rows into `count` minibatches of whole groups, groups in shuffled order.
 
     Args:
-        group: `[N]` int64.
+        group: `[N]` int64; numbers of their own cut rows one by one.
         count: how many; sizes differ by at most one group.
         generator: of the shuffle, on the CPU.
 

@@ -130,6 +130,11 @@ class SequenceSumTokenMean(Aggregation):
         """
         self.over = over
 
+    @property
+    def whole_groups(self) -> bool:
+        # a prompt whose rows are spread over steps would count once in each of them
+        return self.over == "prompt"
+
     def weights(self, token_weight: Tensor, group: Tensor, denominators: Denominators) -> Tensor:
         return _divided(_per_row(token_weight), denominators.prompts if self.over == "prompt" else 1.0)
 

@@ -82,6 +82,11 @@ class Part(ABC):  # noqa: B024 - each kind says what is abstract
         """Those of the policy while it sampled, which stand in the extra `rollout_` and their name if the engine records them."""
         return ()
 
+    @property
+    def whole_groups(self) -> bool:
+        """The part needs all completions of a prompt in one optimizer step; refused with `minibatch_of: rows`."""
+        return False
+
     def state_dict(self) -> dict[str, JSON]:
         """The state that must survive a restart: tensors and JSON values only. By default that of the parts within it, by attribute."""
         return {name: state for name, part in parts_within(self).items() if (state := part.state_dict())}
@@ -175,6 +180,11 @@ def parts_within(part: Part) -> dict[str, Part]:
 def differs_by_rank(part: Part) -> bool:
     """Whether the state of a part, or of one within it, is of each rank its own."""
     return part.state_per_rank or any(map(differs_by_rank, parts_within(part).values()))
+
+
+def needs_whole_groups(part: Part) -> bool:
+    """Whether a part, or one within it, needs all completions of a prompt in one optimizer step."""
+    return part.whole_groups or any(map(needs_whole_groups, parts_within(part).values()))
 
 
 def _by_name(cls: type[Part], args: tuple[object, ...], kwargs: dict[str, object]) -> Mapping[str, object]:

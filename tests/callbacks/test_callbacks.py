@@ -36,10 +36,10 @@ from lightrl.training.evaluating.evaluator import Evaluation
 from lightrl.types import Outcome
 
 
-def module() -> PolicyOptimization:
+def module(**changes: Any) -> PolicyOptimization:
     return PolicyOptimization(
         policy=TinyPolicy(hidden=16, layers=1, heads=2),
-        algorithm=GroupRelative(sampler=GroupSampler(group_size=4), minibatches=2, epochs=2),
+        algorithm=GroupRelative(**{"sampler": GroupSampler(group_size=4), "minibatches": 2, "epochs": 2, **changes}),
         rewards={"short": FewCharacters()},
         engine=TransformersEngine(max_new_tokens=8),
         prompts_per_rollout=6,
@@ -69,6 +69,8 @@ def test_the_table_of_sizes_does_the_arithmetic() -> None:
     assert any("optimizer steps" in line and "2 x 2 = 4" in line for line in lines)
     assert any("rows per optimizer step" in line and line.rstrip().endswith("12") for line in lines)
     assert any("10 (40 optimizer steps, 240 completions)" in line for line in lines)
+    of_rows = sizes_table(module(minibatches=5, minibatch_of="rows"), 10)
+    assert list(of_rows.columns[1].cells)[2] == "4"
 
 
 def test_the_bar_counts_rollouts_also_after_a_resume(

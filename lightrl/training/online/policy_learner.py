@@ -39,10 +39,10 @@ class PolicyLearner(Learner, Networks):
     critic: nn.Module | None = None
     """Gives values; None: there is none, or it has not been built."""
     seed = 0
-    """Of the order of groups over minibatches."""
+    """Of the order of groups or rows over minibatches."""
 
     def learn_by(self, algorithm: Algorithm, seed: int) -> None:
-        """Learn by this algorithm; the seed is that of the order of groups over minibatches."""
+        """Learn by this algorithm; the seed is that of the order of groups or rows over minibatches."""
         self.algorithm, self.seed = algorithm, seed
         self.progress = Progress()
         self._first_pass = FirstPassCheck()
@@ -137,8 +137,8 @@ class PolicyLearner(Learner, Networks):
         return range(len(self.passes), self.algorithm.epochs + critic.extra_epochs) if critic is not None else range(0)
 
     def minibatches(self, batch: TrainingBatch, passes: range) -> Iterator[TrainingBatch]:
-        """Minibatches of whole groups of the present rollout, shuffled anew in each pass."""
-        return minibatches_of(batch, passes, self.algorithm.minibatches, (self.seed, self.rollout))
+        """Minibatches of the present rollout, of whole groups or of rows, shuffled anew in each pass."""
+        return minibatches_of(batch, passes, self.algorithm, (self.seed, self.rollout))
 
     def update(self, minibatch: TrainingBatch, limits: Limits) -> bool:
         """One optimizer step; False if the policy has moved far enough and the rest of the rollout is to be left."""
@@ -197,11 +197,12 @@ class PolicyLearner(Learner, Networks):
             return self.step_on(loss.rows_of(minibatch), loss_of)
 
 
-def minibatches_of(batch: TrainingBatch, passes: range, count: int, seed: tuple[int, int]) -> Iterator[TrainingBatch]:
-    """Minibatches of whole groups, shuffled anew in each pass."""
+def minibatches_of(batch: TrainingBatch, passes: range, algorithm: Algorithm, seed: tuple[int, int]) -> Iterator[TrainingBatch]:
+    """Minibatches of whole groups or of rows, as the algorithm has them, shuffled anew in each pass; the same number on every rank."""
+    unit = batch.group if algorithm.minibatch_of == "groups" else torch.arange(len(batch))
     for number in passes:
         generator = torch.Generator().manual_seed(row_seed(*seed, number))
-        for rows in minibatches(batch.group, count, generator):
+        for rows in minibatches(unit, algorithm.minibatches, generator):
             yield batch.select(rows)
 
 

@@ -76,7 +76,7 @@ class PolicyOptimization(PolicyModule):
             lr_scheduler: stepped after every optimizer step; null: a constant rate.
             max_grad_norm: gradients are scaled down to this norm; null: never.
             evaluation: how validation and test draw completions.
-            seed: of the order of groups over minibatches.
+            seed: of the order of groups or rows over minibatches.
 
         Raises:
             ValueError: there is no reward, or the sizes do not fit each other.
@@ -117,7 +117,7 @@ class PolicyOptimization(PolicyModule):
         return batch
 
     def optimization_phase(self, batch: TrainingBatch) -> None:
-        """Epochs x minibatches x micro-batches; one optimizer step per minibatch of whole groups. Then the critic's own passes."""
+        """Epochs x minibatches x micro-batches; one optimizer step per minibatch. Then the critic's own passes."""
         learner, before = self.learner, self.trainer.global_step
         with self.ledger.phase("optimize"):
             for minibatch in learner.minibatches(batch, learner.passes):

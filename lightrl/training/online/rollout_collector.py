@@ -221,10 +221,12 @@ def refuse_no_rewards(algorithm: Algorithm, rewards: Mapping[str, Reward] | None
 def settle_rollouts(prompts: int, algorithm: Algorithm, engine: RolloutEngine, environment: Environment) -> None:
     """Refuse rollouts from which nothing could be learnt, and tell the engine what parts read of its passes."""
     refuse_missing_extras(algorithm, environment)
-    if prompts < algorithm.minibatches:
+    rows = algorithm.minibatch_of == "rows"
+    if prompts * (algorithm.sampler.group_size if rows else 1) < algorithm.minibatches:
         raise ValueError(
-            f"model.prompts_per_rollout is {prompts}, but algorithm.minibatches is {algorithm.minibatches}, and minibatches are whole "
-            "groups: raise the one or lower the other"
+            f"model.prompts_per_rollout is {prompts}{f' with {algorithm.sampler.group_size} completions each' if rows else ''}, but "
+            f"algorithm.minibatches is {algorithm.minibatches}, and a minibatch has at least one {'row' if rows else 'whole group'}: raise "
+            "the one or lower the other"
         )
     if engine.sampling.temperature == 0:
         raise ValueError("model.engine.temperature is 0, and a policy that never varies cannot learn from its rollouts; use 1.0")

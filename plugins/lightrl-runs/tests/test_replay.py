@@ -176,8 +176,9 @@ def test_two_ranks_in_one_process_and_in_two(
 ) -> None:
     """Minibatches of the ranks are put together: in one process up to rounding, in two to the bit."""
     config["rollouts"] = 1
-    algorithm = {"class_path": "PPO", "init_args": {"minibatches": 2, "epochs": 2}}
-    config["model"] |= {"algorithm": algorithm, "rewards": {"small": REWARD}, "prompts_per_rollout": 16}
+    sampler = {"class_path": "GroupSampler", "init_args": {"group_size": 2}}
+    algorithm = {"class_path": "PPO", "init_args": {"sampler": sampler, "minibatches": 2, "minibatch_of": "rows", "epochs": 2}}
+    config["model"] |= {"algorithm": algorithm, "rewards": {"small": REWARD}, "prompts_per_rollout": 8}
     config["trainer"] |= {"callbacks": [RECORDS], "enable_checkpointing": False, "devices": 2, "strategy": "ddp"}
     write("two.yaml", config)
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "MASTER_ADDR": "127.0.0.1"}
@@ -196,4 +197,4 @@ def test_two_ranks_in_one_process_and_in_two(
     one = lightrl("replay", folder, "--algorithm", "PPO")
     assert one.status == 0, one.out + one.err
     assert "the same up to 1e-06, since one process replays what several have learnt" in one.out
-    assert "16 completions of 16 prompts" in one.out
+    assert "16 completions of 8 prompts" in one.out

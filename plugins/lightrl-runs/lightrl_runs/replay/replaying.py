@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from lightrl.algorithms.algorithm import Algorithm
 from lightrl.parts.engine import PolicyWeights, Request, Result, RolloutEngine, Sampling
 from lightrl.policy.policy import Policy
 from lightrl.training.online.networks import NO_OUTPUTS, Outputs
@@ -54,7 +55,7 @@ class ReplayingLearner(PolicyLearner):
 
     def minibatches(self, batch: TrainingBatch, passes: range) -> Iterator[TrainingBatch]:
         """The minibatches of all ranks put together, each cut as its rank has cut it."""
-        return minibatches_of_ranks(batch, passes, self.algorithm.minibatches, (self.seed, self.rollout))
+        return minibatches_of_ranks(batch, passes, self.algorithm, (self.seed, self.rollout))
 
     def step_on(self, batch: R, loss_of: LossOf[R], veto: Veto | None = None) -> Step:
         """As in a run; the policy's gradient is kept before it is scaled down, where one process has all of it.
@@ -140,11 +141,11 @@ class Replaying(PolicyOptimization):
             _keep_groups(optimizer, self.learner.group_count)
 
 
-def minibatches_of_ranks(batch: TrainingBatch, passes: range, count: int, seed: tuple[int, int]) -> Iterator[TrainingBatch]:
+def minibatches_of_ranks(batch: TrainingBatch, passes: range, algorithm: Algorithm, seed: tuple[int, int]) -> Iterator[TrainingBatch]:
     """The minibatches of all ranks put together, each cut as its rank has cut it; see `minibatches_of`."""
     ranks = batch.extras[SHARE].long()
     shares = [batch.select((ranks == rank).nonzero()[:, 0]) for rank in torch.unique(ranks).tolist()]
-    cuts = [minibatches_of(share, passes, count, seed) for share in shares]
+    cuts = [minibatches_of(share, passes, algorithm, seed) for share in shares]
     yield from (TrainingBatch.concat(parts) for parts in zip(*cuts, strict=True))
 
 

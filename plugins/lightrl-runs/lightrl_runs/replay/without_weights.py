@@ -53,7 +53,7 @@ def first_pass(records: Sequence[Record], algorithm: Algorithm, rewards: RewardS
     if older := int((rows.policy_version != records[0].notes.steps).sum()):
         left_out.append(f"{older} rows were sampled by older weights than those that learnt from them: their ratios are taken as if not so")
     steps = FirstPass(algorithm, terms, now, Pulls(len(rows), rows.width), Gradients(), ledger)
-    for minibatch in minibatches_of_ranks(batch, range(1), algorithm.minibatches, (seed, rollout)):
+    for minibatch in minibatches_of_ranks(batch, range(1), algorithm, (seed, rollout)):
         steps.add(minibatch)
     return Outcome(type(algorithm).__name__, batch, ledger.reduce(ALONE.gather), steps.gradients, steps.pulls.values, tuple(left_out))
 

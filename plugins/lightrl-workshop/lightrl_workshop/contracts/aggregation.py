@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor
 
@@ -62,3 +64,13 @@ def divides(make: Make[Aggregation]) -> None:
     same = bool((rows[0] - rows[1]).abs() < 1e-6)
     declared = make().divides_by_row_length
     expect(same == declared, f"divides_by_row_length is {declared}, and rows of 4 and 2 tokens weigh", weights_of_rows=rows)
+
+
+@contract_check_on(KIND, "whole_groups is declared if the weights depend on the number of prompts", lambda part: micros())
+def counts_prompts(make: Make[Aggregation], micro: Micro) -> None:
+    step = Denominators(*local_denominators(micro.token_weight, micro.group).tolist())
+    more = replace(step, prompts=step.prompts + 2)
+    one, other = (unpack(make().weights(micro.token_weight, micro.group, counts))[0] for counts in (step, more))
+    if not make().whole_groups:
+        what = "they differ with the number of prompts, which minibatches of rows count several times: declare whole_groups"
+        expect_same(one, other, what, 1e-6, token_weight=micro.token_weight)
