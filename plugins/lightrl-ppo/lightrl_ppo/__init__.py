@@ -2,7 +2,17 @@
 
 from lightrl import hookimpl
 from lightrl_ppo.ppo import PPO, DualClip, PPOPenalty, TargetKL
-from lightrl_ppo.reinforce import REINFORCE, RLOO, BatchCentered, GreedyBaselineSampler, GreedyCentered, MovingAverageCentered, ReMax
+from lightrl_ppo.reinforce import (
+    REINFORCE,
+    RLOO,
+    BatchCentered,
+    ClippedRLOO,
+    CompletionRatio,
+    GreedyBaselineSampler,
+    GreedyCentered,
+    MovingAverageCentered,
+    ReMax,
+)
 from lightrl_ppo.reinforce_plus_plus import ReinforcePlusPlus, ReinforcePlusPlusBaseline, WhitenedReturn
 
 __all__ = [
@@ -10,6 +20,8 @@ __all__ = [
     "REINFORCE",
     "RLOO",
     "BatchCentered",
+    "ClippedRLOO",
+    "CompletionRatio",
     "DualClip",
     "GreedyBaselineSampler",
     "GreedyCentered",
@@ -25,7 +37,7 @@ __all__ = [
 
 @hookimpl
 def lightrl_algorithms() -> list[type]:
-    return [PPO, PPOPenalty, REINFORCE, RLOO, ReMax, ReinforcePlusPlus, ReinforcePlusPlusBaseline]
+    return [PPO, PPOPenalty, REINFORCE, RLOO, ClippedRLOO, ReMax, ReinforcePlusPlus, ReinforcePlusPlusBaseline]
 
 
 @hookimpl
@@ -36,6 +48,11 @@ def lightrl_advantages() -> list[type]:
 @hookimpl
 def lightrl_clip_schemes() -> list[type]:
     return [DualClip]
+
+
+@hookimpl
+def lightrl_ratios() -> list[type]:
+    return [CompletionRatio]
 
 
 @hookimpl

@@ -15,12 +15,15 @@ from lightrl import (
     Experience,
     GroupRelative,
     GroupSampler,
+    ImportanceRatio,
     KLPenalty,
     LeaveOneOut,
     PolicyGradient,
     Ranks,
     ScoredRollout,
+    SequenceMean,
     SequenceSum,
+    SymmetricClip,
     moments,
 )
 
@@ -197,3 +200,35 @@ class RLOO(GroupRelative):
     """How far one update may go; PolicyGradient is for one step per rollout."""
     aggregation = SequenceSum()
     kl = KLPenalty(estimator="k1", reward_coefficient=0.03)
+
+
+class CompletionRatio(ImportanceRatio):
+    """One ratio per row, the product of its token ratios.
+
+    log s_i = sum_t (log pi(o_t) - log pi_old(o_t)) over the tokens that carry a loss: the probability of the whole completion, new
+    against old. It leaves 1 faster the longer the completion is, while `SequenceRatio`, its L-th root, does not.
+
+    Source: Ahmadian et al. 2024 (RLOO), arXiv:2402.14740, section 3.2: a completion is one action; TRL's `RLOOTrainer`.
+    """
+
+    row_constant = True
+
+    def log_ratio(self, logprobs: Tensor, old_logprobs: Tensor, mask: Tensor) -> Tensor:
+        return torch.where(mask, logprobs - old_logprobs, 0.0).sum(1, keepdim=True).expand_as(logprobs)
+
+
+class ClippedRLOO(RLOO):
+    """RLOO with PPO's clip on the ratio of the whole completion.
+
+    J = 1/N sum_i min(s_i A_i, clip(s_i, 1 - epsilon, 1 + epsilon) A_i), A_i = R_i - mean of the others' R. At s_i = 1 its gradient is
+    RLOO's.
+
+    Source: TRL's `RLOOTrainer`, whose `epsilon` is 0.2; Schulman et al. 2017, arXiv:1707.06347, eq. 7, with a completion as the action.
+    """
+
+    best_for = "RLOO with several steps per rollout and short completions"
+
+    ratio = CompletionRatio()
+    clip = SymmetricClip(epsilon=0.2)
+    """How far one update may go; 0.2 is soon reached by long completions, whose ratio is a product over all tokens."""
+    aggregation = SequenceMean()

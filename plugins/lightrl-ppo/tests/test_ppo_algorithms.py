@@ -1,15 +1,29 @@
 """The defaults are the papers', and the hooks register everything."""
 
+import math
 import warnings
 
 import lightrl_ppo
 import pytest
-from lightrl_ppo import PPO, REINFORCE, RLOO, GreedyBaselineSampler, PPOPenalty, ReinforcePlusPlus, ReinforcePlusPlusBaseline, ReMax
+import torch
+from lightrl_ppo import (
+    PPO,
+    REINFORCE,
+    RLOO,
+    ClippedRLOO,
+    CompletionRatio,
+    GreedyBaselineSampler,
+    PPOPenalty,
+    ReinforcePlusPlus,
+    ReinforcePlusPlusBaseline,
+    ReMax,
+)
 
 from lightrl import Algorithm, NoClip, PolicyGradient, SequenceMean, SequenceSum, SymmetricClip, TokenMean, ValueHead
 from lightrl.registry.classes import registry
+from lightrl.types import Denominators
 
-EVERY = [PPO, PPOPenalty, REINFORCE, ReMax, RLOO, ReinforcePlusPlus, ReinforcePlusPlusBaseline]
+EVERY = [PPO, PPOPenalty, REINFORCE, ReMax, RLOO, ClippedRLOO, ReinforcePlusPlus, ReinforcePlusPlusBaseline]
 
 
 @pytest.mark.parametrize("algorithm", EVERY)
@@ -48,6 +62,36 @@ def test_rloo_is_the_papers() -> None:
     assert (rloo.sampler.group_size, rloo.steps_per_rollout) == (4, 1)
 
 
+@pytest.mark.parametrize(
+    ("ratio", "advantage", "objective", "slope"),
+    [
+        (1.0, 1.5, 1.5, 1.5),
+        (1.1, 1.5, 1.65, 1.65),
+        (1.3, 1.5, 1.8, 0.0),  # 1.2 x 1.5
+        (1.3, -1.5, -1.95, -1.95),
+        (0.7, -1.5, -1.2, 0.0),  # 0.8 x -1.5
+    ],
+)
+def test_clipped_rloo_by_hand(ratio: float, advantage: float, objective: float, slope: float) -> None:
+    """A row of two tokens beside a masked one: the ratio is their product, and the row counts once, whatever its length."""
+    clipped, mask = ClippedRLOO(), torch.tensor([[True, False, True]])
+    logs = torch.tensor([[math.log(2), 3.0, math.log(ratio / 2)]], dtype=torch.float64, requires_grad=True)
+    log_ratio = clipped.ratio.log_ratio(logs, torch.zeros_like(logs), mask)
+    loss = clipped.clip.surrogate(log_ratio, torch.full_like(logs, advantage), torch.zeros_like(logs), mask).loss
+    weights = clipped.aggregation.weights(mask.double(), torch.zeros(1), Denominators(2, 1, 1, 1))
+    (-loss * weights).sum().backward()
+    assert -(loss * weights).sum().item() == pytest.approx(objective)
+    assert logs.grad is not None
+    assert logs.grad[0].tolist() == pytest.approx([slope, 0.0, slope])
+
+
+def test_clipped_rloo_is_rloo_but_for_ratio_clip_and_aggregation() -> None:
+    plain, clipped = RLOO(), ClippedRLOO()
+    assert {slot for slot in plain.parts if repr(plain.parts[slot]) != repr(clipped.parts[slot])} == {"ratio", "clip", "aggregation"}
+    assert type(clipped.ratio) is CompletionRatio
+    assert clipped.clip.epsilon == 0.2
+
+
 def test_reinforce_plus_plus_is_the_papers() -> None:
     alone, grouped = ReinforcePlusPlus(), ReinforcePlusPlusBaseline()
     assert (alone.kl.estimator, alone.kl.reward_coefficient, alone.sampler.group_size) == ("k1", 0.001, 1)
@@ -72,6 +116,7 @@ def test_reinforce_makes_one_step_per_rollout_and_says_so() -> None:
         ("algorithm", [cls.__name__ for cls in EVERY]),
         ("advantage", ["BatchCentered", "GreedyCentered", "MovingAverageCentered", "WhitenedReturn"]),
         ("clip scheme", ["DualClip"]),
+        ("importance ratio", ["CompletionRatio"]),
         ("sampler", ["GreedyBaselineSampler"]),
         ("KL controller", ["TargetKL"]),
     ],

@@ -8,7 +8,7 @@ from lightrl_zoo.high_entropy import ForkingTokens, TopEntropy
 from lightrl_zoo.masks import DPPO, DivergenceMask, KLMask, MaskedREINFORCE, OffPolicyMask, TotalVariationMask
 from lightrl_zoo.optimal_baseline import LogitGradient, OptimalTokenBaseline
 from lightrl_zoo.rejection import DivergenceRejection, GeometricRejection, Rejection
-from lightrl_zoo.surrogates import CappedImportance, GeometricMeanClip, SoftGate
+from lightrl_zoo.surrogates import CappedImportance, GammaWeight, GeometricMeanClip, SoftGate
 from lightrl_zoo.unit_mean import UnitMean
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "GPG",
     "SAPO",
     "VAPO",
+    "VESPO",
     "BatchNormalized",
     "BestOverSecond",
     "CappedImportance",
@@ -28,6 +29,7 @@ __all__ = [
     "DivergenceMask",
     "DivergenceRejection",
     "ForkingTokens",
+    "GammaWeight",
     "GeometricMeanClip",
     "GeometricRejection",
     "GroupCenteredScaled",
@@ -79,6 +81,21 @@ class SAPO(GroupRelative):
     best_for = "several steps per rollout where a hard clip throws too much away, as with mixture-of-experts policies"
 
     clip = SoftGate()
+
+
+class VESPO(GroupRelative):
+    """Variational sequence-level soft policy optimisation.
+
+    GRPO's advantages and a policy gradient under a smooth weight of the whole completion's importance ratio in place of the clip,
+    every token weighing the same, and no KL.
+
+    Source: Shen et al. 2026, arXiv:2602.10693.
+    """
+
+    best_for = "rollouts that are older than the weights that learn from them: several steps, rollouts ahead, another engine"
+
+    clip = GammaWeight()
+    aggregation = TokenMean()
 
 
 class GMPO(GroupRelative):
@@ -148,7 +165,23 @@ class VAPO(ActorCritic):
 
 @hookimpl
 def lightrl_algorithms() -> list[type]:
-    return [CISPO, DPPO, GDPO, GMPO, GPG, SAPO, VAPO, ClipCov, ForkingTokens, KLCov, LitePPO, MaskedREINFORCE, MaxRL, PassAtKTraining]
+    return [
+        CISPO,
+        DPPO,
+        GDPO,
+        GMPO,
+        GPG,
+        SAPO,
+        VAPO,
+        VESPO,
+        ClipCov,
+        ForkingTokens,
+        KLCov,
+        LitePPO,
+        MaskedREINFORCE,
+        MaxRL,
+        PassAtKTraining,
+    ]
 
 
 @hookimpl
@@ -163,7 +196,17 @@ def lightrl_advantages() -> list[type]:
 
 @hookimpl
 def lightrl_clip_schemes() -> list[type]:
-    return [CappedImportance, CovarianceClip, GeometricMeanClip, KLMask, OffPolicyMask, SoftGate, TopEntropy, TotalVariationMask]
+    return [
+        CappedImportance,
+        CovarianceClip,
+        GammaWeight,
+        GeometricMeanClip,
+        KLMask,
+        OffPolicyMask,
+        SoftGate,
+        TopEntropy,
+        TotalVariationMask,
+    ]
 
 
 @hookimpl

@@ -1,4 +1,4 @@
-"""Surrogates in place of a clip: those of CISPO, SAPO and GMPO."""
+"""Surrogates in place of a clip: those of CISPO, SAPO, GMPO and VESPO."""
 
 from typing import Annotated
 
@@ -108,3 +108,44 @@ class GeometricMeanClip(ClipScheme):
         clipped = log_ratio.masked_fill(high, self.high).masked_fill(low, -self.low).masked_fill(~mask, 0.0)
         ratio = (clipped.sum(1, keepdim=True) / mask.sum(1, keepdim=True).clamp(min=1)).exp()
         return Surrogate(loss=-ratio * advantages.masked_fill(~mask, 0.0), clipped_low=low, clipped_high=high)
+
+
+class GammaWeight(ClipScheme):
+    """Policy gradient under a weight of the completion's importance ratio that falls off smoothly on both sides.
+
+    J_t = sg[phi(W_i)] A_t log pi(o_t), phi(W) = W^k exp(lam (1 - W)), so that phi(1) = 1, with W_i = exp(sum_t log_ratio_t) over the
+    tokens of row i that carry a loss, not divided by its length, and log pi = log_ratio + old_logprobs. phi is largest at
+    W = k / lam. k and lam are those of the sign of A_t.
+
+    Source: Shen et al. 2026 (VESPO), arXiv:2602.10693; defaults of the authors' code and of TRL's `vespo_k_pos` and others.
+    """
+
+    token_ratio_only = True
+    silent_without_advantage = True
+
+    def __init__(
+        self,
+        k_positive: Annotated[float, Gt(0)] = 2.0,
+        lam_positive: Annotated[float, Gt(0)] = 3.0,
+        k_negative: Annotated[float, Gt(0)] = 3.0,
+        lam_negative: Annotated[float, Gt(0)] = 2.0,
+    ) -> None:
+        """
+        Args:
+            k_positive: exponent k where A_t > 0; > 0, larger weighs rows less that have become unlikely.
+            lam_positive: decay lam where A_t > 0; > 0, larger weighs rows less that have become likely.
+            k_negative: exponent k where A_t < 0; > 0.
+            lam_negative: decay lam where A_t < 0; > 0.
+        """
+        self.k_positive, self.lam_positive, self.k_negative, self.lam_negative = k_positive, lam_positive, k_negative, lam_negative
+
+    def surrogate(self, log_ratio: Tensor, advantages: Tensor, old_logprobs: Tensor, mask: Tensor) -> Surrogate:
+        log_weight = log_ratio.detach().masked_fill(~mask, 0.0).sum(1, keepdim=True)
+        good = advantages > 0
+        k = torch.full_like(log_ratio, self.k_negative).masked_fill(good, self.k_positive)
+        lam = torch.full_like(log_ratio, self.lam_negative).masked_fill(good, self.lam_positive)
+        # exp(-inf) is 0: a row whose ratio overflows weighs nothing
+        phi = (k * log_weight + lam * (1 - log_weight.exp())).exp()
+        nowhere = torch.zeros_like(mask)
+        loss = -phi * advantages * (log_ratio + old_logprobs)
+        return Surrogate(loss=loss, clipped_low=nowhere, clipped_high=nowhere, statistics={"vespo/phi": phi})

@@ -9,7 +9,9 @@ from lightrl_zoo import (
     GPG,
     SAPO,
     VAPO,
+    VESPO,
     CappedImportance,
+    GammaWeight,
     GeometricMeanClip,
     GroupCenteredScaled,
     LengthAdaptiveGAE,
@@ -33,6 +35,7 @@ ALGORITHMS = [
     (CISPO, GroupNormalized, CappedImportance, TokenMean),
     (SAPO, GroupNormalized, SoftGate, SequenceMean),
     (GMPO, GroupNormalized, GeometricMeanClip, SequenceMean),
+    (VESPO, GroupNormalized, GammaWeight, TokenMean),
     (GPG, GroupCenteredScaled, PolicyGradient, TokenMean),
     (LitePPO, GroupNormalized, SymmetricClip, TokenMean),
 ]
@@ -54,6 +57,8 @@ def test_published_numbers() -> None:
     assert (CISPO().clip.high, CISPO().clip.low) == (0.2, None)
     assert (SAPO().clip.positive, SAPO().clip.negative) == (1.0, 1.05)
     assert (GMPO().clip.low, GMPO().clip.high) == (0.4, 0.4)
+    gamma = VESPO().clip
+    assert (gamma.k_positive, gamma.lam_positive, gamma.k_negative, gamma.lam_negative) == (2, 3, 3, 2)
     assert LitePPO().advantage.std == "batch"
     assert GPG().sampler.least == 0.6
 
@@ -71,7 +76,7 @@ def test_vapo() -> None:
     assert vapo.needs == {"values"}
 
 
-@pytest.mark.parametrize("cls", [CISPO, GMPO, GPG])
+@pytest.mark.parametrize("cls", [CISPO, GMPO, GPG, VESPO])
 def test_what_needs_token_ratios_says_so(cls) -> None:
     with pytest.raises(ValueError, match=r"TokenRatio.*SequenceRatio"):
         cls(ratio=SequenceRatio(), aggregation=SequenceMean())

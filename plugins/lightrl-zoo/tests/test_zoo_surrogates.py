@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from lightrl_zoo import CappedImportance, GeometricMeanClip, SoftGate
+from lightrl_zoo import CappedImportance, GammaWeight, GeometricMeanClip, SoftGate
 
 from lightrl import ClipScheme, SequenceMean, SymmetricClip
 from lightrl.types import Denominators
@@ -112,6 +112,52 @@ def test_gmpo_averages_over_the_tokens_that_carry_a_loss() -> None:
 
 
 @pytest.mark.parametrize(
+    ("advantage", "ratio", "phi"),
+    [
+        (1.0, 1.0, 1.0),
+        (-1.0, 1.0, 1.0),
+        (1.0, 2.0, 0.199148),  # 2^2 e^(3 - 6)
+        (1.0, 0.5, 1.120422),  # 0.5^2 e^(3 - 1.5)
+        (-1.0, 2.0, 1.082682),  # 2^3 e^(2 - 4)
+        (-1.0, 0.5, 0.339785),  # 0.5^3 e^(2 - 1)
+    ],
+)
+def test_vespo_by_hand(advantage: float, ratio: float, phi: float) -> None:
+    """The ratio of the completion is a product: that of two tokens, one of 4 and one of ratio / 4."""
+    logs = [math.log(4), math.log(ratio / 4)]
+    out, loss, gradient = at(GammaWeight(), logs, advantage, old=-1.0)
+    assert gradient == pytest.approx([-advantage * phi] * 2, abs=1e-6)
+    assert loss == pytest.approx([-advantage * phi * (log - 1.0) for log in logs], abs=1e-5)
+    assert out.statistics["vespo/phi"][0].tolist() == pytest.approx([phi] * 2, abs=1e-6)
+    assert not out.clipped_low.any()
+    assert not out.clipped_high.any()
+
+
+def test_vespo_does_not_divide_by_the_length() -> None:
+    """Four tokens of 1.2 are a completion of 1.2^4 = 2.0736: 2.0736^2 e^(3 - 3 x 2.0736) = 0.171662, and not 1.2^2 e^-0.6 = 0.790288."""
+    assert at(GammaWeight(), [math.log(1.2)] * 4, 1.0)[2] == pytest.approx([-0.171662] * 4, abs=1e-6)
+
+
+def test_vespo_takes_the_sign_of_each_token() -> None:
+    assert at(GammaWeight(), [LOG2, 0.0], [1.0, -1.0])[2] == pytest.approx([-0.199148, 1.082682], abs=1e-6)
+
+
+@pytest.mark.parametrize("log", [-400.0, 400.0])
+def test_vespo_of_a_row_far_away_is_silent(log: float) -> None:
+    """Also where the ratio itself is infinite in 32 bits."""
+    logs = torch.full((1, 3), log, requires_grad=True)
+    out = GammaWeight().surrogate(logs, torch.ones(1, 3), torch.zeros(1, 3), torch.ones(1, 3, dtype=torch.bool))
+    out.loss.sum().backward()
+    assert out.loss.abs().max() == logs.grad.abs().max() == 0
+
+
+def test_vespo_multiplies_only_tokens_that_carry_a_loss() -> None:
+    logs, mask = torch.tensor([[LOG2, 5.0, 0.0]]), torch.tensor([[True, False, True]])
+    out = GammaWeight().surrogate(logs, torch.ones(1, 3), torch.zeros(1, 3), mask)
+    assert out.statistics["vespo/phi"][0, 0].item() == pytest.approx(0.199148, abs=1e-6)
+
+
+@pytest.mark.parametrize(
     "build",
     [
         lambda: CappedImportance(high=0),
@@ -120,6 +166,8 @@ def test_gmpo_averages_over_the_tokens_that_carry_a_loss() -> None:
         lambda: CappedImportance(mask_low=1.0),
         lambda: SoftGate(positive=0),
         lambda: SoftGate(negative=-1),
+        lambda: GammaWeight(k_positive=0),
+        lambda: GammaWeight(lam_negative=-1),
         lambda: GeometricMeanClip(low=0),
     ],
 )
