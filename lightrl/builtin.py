@@ -8,7 +8,7 @@ from typing import Any
 from lightrl.data.files import DatasetPrompts, JsonLines, Parquet
 from lightrl.data.tasks import Addition, DigitSorting, EpisodeSeeds, Reversal, SortedPairs
 from lightrl.hookspecs import hookimpl
-from lightrl.parts.advantage import GAE, DiscountedReturn, GroupCentered, GroupNormalized, LeaveOneOut
+from lightrl.parts.advantage import GAE, DiscountedReturn, GroupCentered, GroupNormalized, LeaveOneOut, NoAdvantage
 from lightrl.parts.aggregation import ConstantLength, SequenceMean, SequenceSum, SequenceSumTokenMean, TokenMean
 from lightrl.parts.clip import DecoupledClip, NoClip, PolicyGradient, SymmetricClip
 from lightrl.parts.correction import MaskedImportance, TruncatedImportance
@@ -37,7 +37,17 @@ from lightrl.rollout.hosting.process_host import ProcessEngine
 REGISTERED: dict[str, list[Any]] = {
     "lightrl_samplers": [GroupSampler],
     "lightrl_rewards": [ExactMatch, Function],
-    "lightrl_advantages": [GAE, DiscountedReturn, GroupCentered, GroupNormalized, LeaveOneOut, TurnGAE, TurnNormalized, TurnReturn],
+    "lightrl_advantages": [
+        GAE,
+        DiscountedReturn,
+        GroupCentered,
+        GroupNormalized,
+        LeaveOneOut,
+        NoAdvantage,
+        TurnGAE,
+        TurnNormalized,
+        TurnReturn,
+    ],
     "lightrl_ratios": [SequenceRatio, TokenRatio],
     "lightrl_clip_schemes": [DecoupledClip, NoClip, PolicyGradient, SymmetricClip],
     "lightrl_shapings": [OutcomeShaping],

@@ -117,6 +117,10 @@ class Rollout(Rows):
         known = [True] * len(self) if contexts is None else [bool(context) for context in contexts]
         return torch.tensor(known, dtype=torch.bool, device=self.group.device)
 
+    def first_sampled(self, values: Tensor) -> Tensor:
+        """`[N]`: of numbers `[N, L]` that of the first token that the policy sampled; any one of a row without such a token."""
+        return values.gather(1, self.response_mask.int().argmax(1, keepdim=True))[:, 0]
+
     def sequences(self) -> Sequences:
         """One for each row, or for each turn where turns are read after contexts of their own."""
         return self.as_read().sequences

@@ -88,6 +88,11 @@ class Algorithm(Declared):
         return {slot: part for slot, part in self.parts.items() if isinstance(part, LossTerm) and part.coefficient}
 
     @property
+    def needs_rewards(self) -> bool:
+        """The advantage or a term of the loss reads rewards."""
+        return self.advantage.needs_rewards or any(term.needs_rewards for term in self.loss_terms.values())
+
+    @property
     def needs(self) -> frozenset[str]:
         """The numbers that the parts together want the core to compute."""
         return frozenset().union(*(part.needs for part in self.parts.values()))

@@ -95,12 +95,22 @@ def _refuse_baseline(algorithm: Algorithm) -> None:
 
 
 def _refuse_critic(algorithm: Algorithm) -> None:
-    if "values" in algorithm.needs and algorithm.critic is None:
-        raise ValueError(f"{type(algorithm.advantage).__name__} needs values, and no critic gives them: set critic, as to ValueHead")
-    if algorithm.critic is not None and "values" not in algorithm.needs:
+    critic, advantage = algorithm.critic, type(algorithm.advantage).__name__
+    fitting = [(slot, term) for slot, term in algorithm.loss_terms.items() if term.fits_values]
+    if critic is None:
+        if reading := [type(part).__name__ for part in algorithm.parts.values() if "values" in part.needs]:
+            raise ValueError(f"{reading[0]} needs values, and no critic gives them: set critic, as to ValueHead")
+        return
+    if not fitting and "values" not in algorithm.advantage.needs:
         raise ValueError(
-            f"{type(algorithm.critic).__name__} would be trained and never used: {type(algorithm.advantage).__name__} needs no values; "
-            "set critic to null or advantage to GAE"
+            f"{type(critic).__name__} would be trained and never used: {advantage} needs no values, and gives it no returns to be fitted "
+            "to; set critic to null or advantage to GAE"
+        )
+    if fitting and (critic.warmup_rollouts or critic.extra_epochs):
+        slot, term = fitting[0]
+        raise ValueError(
+            f"{type(term).__name__} in {slot} fits the critic together with the policy, and {type(critic).__name__} asks for passes of its "
+            "own: set critic.warmup_rollouts and critic.extra_epochs to 0"
         )
 
 

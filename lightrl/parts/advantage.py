@@ -98,6 +98,20 @@ def broadcast_to_tokens(row_values: Tensor, experience: Experience) -> Tensor:
     return torch.where(mask, row_values.to(experience.token_rewards.dtype)[:, None], 0.0)
 
 
+class NoAdvantage(Advantage):
+    """0 for every token: all that is learnt comes from the other terms of the loss.
+
+    A_t = 0.
+
+    Source: Agarwal et al. 2023 (GKD), arXiv:2306.13649, algorithm 1, which has no reward.
+    """
+
+    needs_rewards = False
+
+    def compute(self, experience: Experience) -> Advantages:
+        return Advantages(torch.zeros_like(experience.token_rewards))
+
+
 class GroupCentered(Advantage):
     """Reward minus the mean of its group.
 

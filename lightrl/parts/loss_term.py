@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
-from lightrl.parts.aggregation import Aggregation, TokenMean
-from lightrl.parts.base import Output
+from lightrl.ops.moments import row_sum
+from lightrl.parts.aggregation import Aggregation, SequenceMean, TokenMean
+from lightrl.parts.base import Output, unpack
+from lightrl.parts.objective import Likelihood
 from lightrl.parts.output import Entropy
 from lightrl.parts.step_part import StepPart
 from lightrl.ranges import Weight
-from lightrl.types import Experience, PolicyOutput, TrainingBatch
+from lightrl.types import Experience, PolicyOutput, TrainingBatch, WithStatistics
 
 
 class LossTerm(StepPart):
@@ -20,6 +23,11 @@ class LossTerm(StepPart):
 
     holds: bool = False
     """It ties the policy to the one that sampled, so that a clip scheme without a bound may make several steps on one rollout."""
+    needs_rewards: bool = False
+    """It reads rewards, so that a run needs some whatever its advantage says."""
+    fits_values: bool = False
+    """It fits the critic, with the gradient of `output.values`, in place of the critic's own loss; how the critic is built, and its
+    learning rate, are what is left of its arguments."""
 
     def __init__(self, coefficient: Weight, aggregation: Aggregation | None = None) -> None:
         """
@@ -35,8 +43,56 @@ class LossTerm(StepPart):
         """`[N, L]` weights of the tokens of this term, 0 = not part of it; they enter its own denominators."""
 
     @abstractmethod
-    def loss(self, experience: TrainingBatch, output: PolicyOutput) -> Tensor:
+    def loss(self, experience: TrainingBatch, output: PolicyOutput) -> Tensor | WithStatistics:
         """`[n, L]` to be minimised, before the coefficient."""
+
+
+class RowLoss(LossTerm):
+    """A loss of whole rows: one value for each, of its reward, its values and its log-probs under several policies together.
+
+    loss = (1 / S) sum over the S rows, of the step and of all ranks, of which a token counts. It is the same however rows are cut into
+    micro-batches. An algorithm that learns from it alone has `NoAdvantage` for an advantage.
+    """
+
+    needs_rewards = True
+
+    def __init__(self, coefficient: Weight = 1.0) -> None:
+        """
+        Args:
+            coefficient: weight of the term in the loss; 0 switches it off.
+        """
+        super().__init__(coefficient, SequenceMean())
+
+    @abstractmethod
+    def row_loss(self, completions: Likelihood, experience: TrainingBatch, output: PolicyOutput) -> Tensor | WithStatistics:
+        """`[n]` to be minimised, before the coefficient.
+
+        Args:
+            completions: log-probs of the rows, summed over all tokens that the policy has sampled, of each turn: under the current policy,
+                with gradient, the one before the first step, and the reference if the part needs it. `prepared` has the extras `[n]`.
+            experience: the rows, with `rewards` `[n]`; of one that does not count the reward is 0.
+            output: of the current policy, per token; its `values` are the critic's, with gradient, if the part needs them. That of the
+                prompt is `experience.first_sampled(output.needed("values"))`.
+        """
+
+    def weights(self, experience: TrainingBatch) -> Tensor:
+        counts = (experience.token_weight > 0).any(1, keepdim=True)
+        return (experience.response_mask & counts).to(experience.token_weight.dtype)
+
+    def loss(self, experience: TrainingBatch, output: PolicyOutput) -> WithStatistics:
+        """As `LossTerm.loss`: the row's value on each of its tokens, which share one weight of the row."""
+        mask, reference = experience.response_mask, experience.ref_logprobs
+        completions = Likelihood(
+            row_sum(output.logprobs, mask),
+            mask.sum(1).clamp(min=1).to(output.logprobs),
+            None if reference is None else row_sum(reference, mask),
+            {name: value for name, value in experience.extras.items() if value.dim() == 1},
+            row_sum(experience.old_logprobs, mask),
+        )
+        # what is not known of a row that does not count would be NaN in the gradients of the others
+        rewards = torch.where(self.weights(experience).any(1), experience.rewards, 0.0)
+        per_row, statistics = unpack(self.row_loss(completions, replace(experience, rewards=rewards), output))
+        return WithStatistics(per_row[:, None].expand(mask.shape), statistics)
 
 
 class EntropyBonus(LossTerm):
@@ -73,6 +129,8 @@ class PositiveNLL(LossTerm):
 
     Source: Yue et al. 2025 (VAPO), arXiv:2504.05118, section 4.3.
     """
+
+    needs_rewards = True
 
     def __init__(self, coefficient: Weight = 0.1, threshold: float = 0.0, aggregation: Aggregation | None = None) -> None:
         """

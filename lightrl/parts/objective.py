@@ -24,6 +24,8 @@ class Likelihood:
     """`[n]` log pi_ref(y | x), summed alike, no gradient; None unless the objective needs `ref_logprobs`."""
     prepared: Mapping[str, Tensor] = field(default_factory=dict)
     """What the objective computed for the step of these rows, by its names: `[n]` each, no gradient."""
+    old: Tensor | None = None
+    """`[n]` log-probs under the policy before the first step on a rollout, summed alike, no gradient; None of given completions."""
 
     @property
     def mean_logprob(self) -> Tensor:
@@ -39,9 +41,9 @@ class Likelihood:
 
     def select(self, rows: Tensor) -> Likelihood:
         """These rows, in this order."""
-        reference = None if self.reference is None else self.reference[rows]
+        reference, old = (None if value is None else value[rows] for value in (self.reference, self.old))
         prepared = {name: value[rows] for name, value in self.prepared.items()}
-        return Likelihood(self.logprob[rows], self.tokens[rows], reference, prepared)
+        return Likelihood(self.logprob[rows], self.tokens[rows], reference, prepared, old)
 
 
 class Objective(Part):

@@ -212,7 +212,7 @@ class RunCollection:
 
 def refuse_no_rewards(algorithm: Algorithm, rewards: Mapping[str, Reward] | None, environment: Environment) -> bool:
     """Whether the policy learns from rewards; a ValueError if it does, and there are none."""
-    wants = algorithm.advantage.needs_rewards
+    wants = algorithm.needs_rewards
     if wants and not rewards and not environment.gives_rewards:
         raise ValueError("model.rewards is empty: name at least one reward, for example rewards: {correct: ExactMatch}")
     return wants

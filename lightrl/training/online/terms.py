@@ -145,7 +145,8 @@ class ExtraTerm(Term):
     def values(self, batch: TrainingBatch, output: PolicyOutput) -> tuple[Tensor, Report]:
         report = Report()
         values, statistics = unpack(self.part.loss(batch, output))
-        report.add_all(statistics, self.tokens(batch), self.part)
+        tokens = self.tokens(batch)
+        report.add_all(_of_rows(statistics, tokens), tokens, self.part)
         return values, report
 
 

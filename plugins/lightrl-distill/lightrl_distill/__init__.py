@@ -5,6 +5,7 @@ from lightrl import (
     GroupSampler,
     LossTerm,
     MovingAverageReference,
+    NoAdvantage,
     PolicyGradient,
     Reference,
     Teacher,
@@ -14,7 +15,7 @@ from lightrl import (
 from lightrl_distill.advantage_sum import AdvantageSum
 from lightrl_distill.mixed_sampler import MixedSampler
 from lightrl_distill.privileged import WITH_ANSWER, WITH_FEEDBACK, WITH_SOLUTION, PrivilegedTeacher
-from lightrl_distill.teacher import ForwardKL, JensenShannon, NoAdvantage, ReverseKL, TeacherAdvantage, TeacherLoss
+from lightrl_distill.teacher import ForwardKL, JensenShannon, ReverseKL, TeacherAdvantage, TeacherLoss
 
 __all__ = [
     "GKD",
@@ -25,7 +26,6 @@ __all__ = [
     "ForwardKL",
     "JensenShannon",
     "MixedSampler",
-    "NoAdvantage",
     "OnPolicyDistillation",
     "PrivilegedTeacher",
     "ReverseKL",
@@ -114,7 +114,7 @@ def lightrl_algorithms() -> list[type]:
 
 @hookimpl
 def lightrl_advantages() -> list[type]:
-    return [AdvantageSum, NoAdvantage, TeacherAdvantage]
+    return [AdvantageSum, TeacherAdvantage]
 
 
 @hookimpl

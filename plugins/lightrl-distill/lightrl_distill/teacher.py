@@ -140,20 +140,6 @@ class TeacherLoss(LossTerm):
         return output.needed(self.divergence.name)
 
 
-class NoAdvantage(Advantage):
-    """0 for every token: all that is learnt comes from the other terms of the loss.
-
-    A_t = 0.
-
-    Source: Agarwal et al. 2023 (GKD), arXiv:2306.13649, algorithm 1, which has no reward.
-    """
-
-    needs_rewards = False
-
-    def compute(self, experience: Experience) -> Advantages:
-        return Advantages(experience.token_rewards.new_zeros(experience.token_rewards.shape))
-
-
 class TeacherAdvantage(Advantage):
     """The log-prob of a sampled token under the teacher, less that under the policy that sampled it.
 

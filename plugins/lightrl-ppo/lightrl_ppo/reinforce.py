@@ -46,7 +46,7 @@ class CentredReturn(DiscountedReturn):
     def compute(self, experience: Experience) -> Advantages:
         returns = self.returns(experience)
         mask = experience.response_mask & experience.scorable[:, None]
-        first = returns.gather(1, mask.int().argmax(1, keepdim=True))[:, 0]
+        first = experience.first_sampled(returns)
         # a row without response tokens has its reward and no token to return it from
         first = torch.where(mask.any(1), first, experience.rewards).double().masked_fill(~experience.scorable, torch.nan)
         # in the precision of the returns, so that a return that equals its baseline gives exactly 0

@@ -13,7 +13,9 @@ from lightrl_preference.dpo import (
     ReferenceFreeDPO,
     RobustDPO,
 )
+from lightrl_preference.dro import DRO, DROV, DROLoss
 from lightrl_preference.each_completion import NCA, ORPO, SPPO, APODown, APOZero
+from lightrl_preference.given import GivenReward, GivenSampler
 from lightrl_preference.labelled import BCO, KTO, APOZeroUnpaired
 from lightrl_preference.labelled_pairs import LabelledPairs
 from lightrl_preference.margins import IPO, AlphaPO, Hinge, ReferenceFreeHinge, ReferenceFreeIPO, SimPO
@@ -24,6 +26,8 @@ __all__ = [
     "AOT",
     "BCO",
     "DPO",
+    "DRO",
+    "DROV",
     "EXO",
     "IPO",
     "KTO",
@@ -35,8 +39,11 @@ __all__ = [
     "APOZero",
     "APOZeroUnpaired",
     "AlphaPO",
+    "DROLoss",
     "DiscoPOP",
     "ForwardKLDPO",
+    "GivenReward",
+    "GivenSampler",
     "Hinge",
     "JensenShannonDPO",
     "LabelledPairs",
@@ -56,6 +63,26 @@ def lightrl_objectives() -> list[type]:
     dpo = [DPO, RobustDPO, ReferenceFreeDPO, LengthNormalizedDPO, ForwardKLDPO, JensenShannonDPO]
     others = [IPO, KTO, ORPO, SimPO, Hinge, ReferenceFreeHinge, APOZero, APODown, DiscoPOP, EXO, NCA, SPPO, BCO, AOT, AOTUnpaired]
     return [*dpo, *others, ReferenceFreeIPO, AlphaPO, APOZeroUnpaired, LabelledPairs, MixedObjective]
+
+
+@hookimpl
+def lightrl_algorithms() -> list[type]:
+    return [DRO, DROV]
+
+
+@hookimpl
+def lightrl_loss_terms() -> list[type]:
+    return [DROLoss]
+
+
+@hookimpl
+def lightrl_samplers() -> list[type]:
+    return [GivenSampler]
+
+
+@hookimpl
+def lightrl_rewards() -> list[type]:
+    return [GivenReward]
 
 
 @hookimpl

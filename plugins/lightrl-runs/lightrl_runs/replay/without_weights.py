@@ -129,6 +129,8 @@ def terms_without_weights(algorithm: Algorithm) -> tuple[list[Term], list[str]]:
     for term in terms_of(algorithm):
         if isinstance(term, ValueTerm):
             left_out.append(f"{term.name} is left out: it needs the critic's weights")
+        elif isinstance(term, ExtraTerm) and "values" in term.part.needs:
+            left_out.append(f"{term.name} is left out: it reads present values, which need the critic's weights")
         elif isinstance(term, ExtraTerm) and term.part.outputs:
             names = ", ".join(output.name for output in term.part.outputs)
             left_out.append(f"{term.name} is left out: it reads {names} of whole distributions, which needs the weights")
