@@ -161,7 +161,7 @@ NOUNS = {
         "lightrl.prompt:Prompt", "lightrl.parts.engine:Request", "lightrl.parts.engine:Result", "lightrl.types:Rollout",
         "lightrl.types:ScoredRollout", "lightrl.types:Experience", "lightrl.types:TrainingBatch",
     ],
-    "Episodes": ["lightrl.parts.environment:Reply", "lightrl.prompt:Episode"],
+    "Episodes": ["lightrl.parts.environment:Reply", "lightrl.prompt:Episode", "lightrl.prompt:Turn"],
     "Of parts": ["lightrl.types:PolicyOutput", "lightrl.types:Outcome", "lightrl.types:Denominators", "lightrl.statistic:Statistic"],
 }  # fmt: skip
 """The classes of the page of nouns, by heading."""

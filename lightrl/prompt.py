@@ -94,17 +94,36 @@ class Episode:
     """Turns in which the policy wrote the opening of another author's turn."""
     counts: Mapping[str, float] = field(default_factory=dict)
     """Numbers that the environment counted, by name."""
+    own: tuple[int, ...] = ()
+    """Per turn the place of the policy's message among the messages."""
     readings: tuple[Reading, ...] = ()
     """One for each turn, where turns do not read what earlier ones thought; none: each token was sampled after those before it."""
 
     def to_json(self) -> dict[str, JSON]:
         """The record as a JSON value."""
         readings = [[start, length, list(context)] for start, length, context in self.readings]
-        return asdict(self) | {"messages": list(self.messages), "rewards": list(self.rewards), "readings": readings}
+        lists = {"messages": list(self.messages), "rewards": list(self.rewards), "own": list(self.own)}
+        return asdict(self) | lists | {"readings": readings}
 
     @classmethod
     def from_json(cls, value: Mapping[str, JSON]) -> Self:
         """The inverse of `to_json`."""
-        readings = (Reading(start, length, tuple(context)) for start, length, context in value["readings"])
-        told = {"messages": tuple(value["messages"]), "rewards": tuple(value["rewards"]), "readings": tuple(readings)}
-        return cls(**{**value, **told})
+        lists = {name: tuple(value.get(name, ())) for name in ("messages", "rewards", "own")}
+        readings = (Reading(start, length, tuple(context)) for start, length, context in value.get("readings", ()))
+        return cls(**{**value, **lists, "readings": tuple(readings)})
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A turn of the policy in a row: tokens that it sampled one after the other, and what it read before them."""
+
+    read: slice
+    """Positions of the tokens between its turn before and this one; of the first turn, of the prompt."""
+    said: slice
+    """Positions of the tokens that it sampled, EOS included: `advantages[row, turn.said]`."""
+    messages: tuple[Message, ...] = ()
+    """What it read there: the messages of others since its turn before."""
+    text: str | None = None
+    """What it said, without the closing special token; None of a row whose record does not say it."""
+    reward: float | None = None
+    """That of the environment for this turn, before its weight; None if it gave none."""

@@ -14,7 +14,11 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
+<<<<<<< HEAD
 from lightrl.prompt import JSON, Episode, Message, Prompt, Reading
+=======
+from lightrl.prompt import JSON, Episode, Message, Prompt, Turn
+>>>>>>> a169abff (List the turns of a row, with what was read and said)
 from lightrl.ranks import ALONE, Ranks
 from lightrl.readings import ReadRows
 from lightrl.rows import Rows, Sequences, on_last_token
@@ -22,7 +26,7 @@ from lightrl.statistic import Statistic, Statistics, WithStatistics
 
 __all__ = [
     "JSON", "Denominators", "Episode", "Experience", "Message", "Outcome", "PolicyOutput", "Prompt", "Rollout", "ScoredRollout",
-    "Statistic", "Statistics", "TrainingBatch", "WithStatistics",
+    "Statistic", "Statistics", "TrainingBatch", "Turn", "WithStatistics",
 ]  # fmt: skip
 
 
@@ -99,7 +103,24 @@ class Rollout(Rows):
             return self.episodes[row]
         prompt = self.prompts[row]
         asked = ({"role": "user", "content": prompt.text},) if prompt.text is not None else (prompt.messages or ())
-        return Episode((*asked, {"role": "assistant", "content": self.completions[row]}), turns=1)
+        return Episode((*asked, {"role": "assistant", "content": self.completions[row]}), turns=1, own=(len(asked),))
+
+    def turns(self, row: int) -> list[Turn]:
+        """The policy's turns in a row, in their order: what it read and said in each, with positions, texts and rewards.
+
+        Only positions are known of a row that has another number of turns than its record, as where others said nothing between two.
+        """
+        edges = torch.nn.functional.pad(self.response_mask[row].int(), (1, 1)).diff().nonzero()[:, 0].tolist()
+        starts, ends, episode = edges[::2], edges[1::2], self.episode(row)
+        turns = [Turn(slice(before, start), slice(start, end)) for before, start, end in zip([0, *ends], starts, ends, strict=False)]
+        if len(turns) != len(episode.own):
+            return turns
+        rewards, befores = episode.rewards or (None,) * len(turns), [-1, *episode.own]
+        told = zip(turns, befores, episode.own, rewards, strict=False)
+        return [
+            replace(turn, messages=episode.messages[before + 1 : own], text=episode.messages[own]["content"], reward=reward)
+            for turn, before, own, reward in told
+        ]
 
     def as_read(self, slot: str | None = None) -> ReadRows:
         """The sequences in which the policy has read the rows, on the CPU; or those in which the reference in a slot reads them."""

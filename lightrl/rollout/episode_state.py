@@ -39,6 +39,7 @@ class EpisodeState:
         self.finish_reason: str | None = None
         self._chat = False
         self._rewards: list[float | None] = []
+        self._own: list[int] = []
         self._state: dict[str, JSON] = {}
         self._counts: dict[str, float] = {}
         self._failure: tuple[str, bool] | None = None
@@ -100,6 +101,7 @@ class EpisodeState:
         self.completion = text
         self._rewards.append(None)
         self.told.append({})
+        self._own.append(len(self.messages))
         self.messages.append({"role": "assistant", "content": text})
 
     def hear(self, reply: Reply, seconds: float) -> None:
@@ -142,6 +144,7 @@ class EpisodeState:
             special=self._special,
             opened=self._opened,
             counts=self._counts,
+            own=tuple(self._own),
             readings=tuple(self.readings),
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
-from lightrl_workshop import quiet_trainer
+from lightrl_workshop import hand_made_experience, quiet_trainer, rollouts_with
 
 from lightrl import (
     ActorCritic,
@@ -247,3 +248,39 @@ def test_an_evaluation_plays_episodes_and_predictions_tell_them() -> None:
         assert row["turns"] >= 2
         assert len(row["messages"]) == 2 * row["turns"] + 1
         assert 0 <= row["rewards"]["environment"] <= row["turns"]
+
+
+def test_turns_of_a_row_have_what_was_read_and_said() -> None:
+    """Positions, texts and rewards of each turn, against the tokens and the record of the row."""
+    policy = TinyPolicy(hidden=16, layers=1, heads=2).build()
+    engine = TransformersEngine(max_new_tokens=24, stop=list(DIGITS))
+    rollout = rollouts_with(policy, engine, game()).rollout([Prompt(id=f"p{i}", text="") for i in range(4)], 2)
+    several = 0
+    for row, episode in enumerate(rollout.episodes):
+        turns = rollout.turns(row)
+        several += len(turns) > 2
+        assert len(turns) == episode.turns
+        assert tuple(turn.reward for turn in turns) == episode.rewards
+        ids, end = rollout.input_ids[row].tolist(), 0
+        for turn in turns:
+            assert (turn.read.start, turn.read.stop) == (end, turn.said.start)
+            assert rollout.response_mask[row, turn.said].all()
+            assert not rollout.response_mask[row, turn.read].any()
+            assert turn.text == policy.decode(ids[turn.said])
+            assert "".join(message["content"] for message in turn.messages) == policy.decode(ids[turn.read])
+            end = turn.said.stop
+        assert not rollout.response_mask[row, end:].any()
+    assert several
+    again = type(rollout).concat([rollout.select([3]), rollout.select([1])])
+    assert again.turns(1) == rollout.turns(1)
+
+
+def test_of_turns_that_nothing_separates_only_positions_are_known() -> None:
+    rows = hand_made_experience([1.0, 0.0], lengths=[4, 2], gaps=[[1, 2], []])
+    first, second = rows.turns(0)
+    assert (first.read, first.said, second.read, second.said) == (slice(0, 2), slice(2, 3), slice(3, 5), slice(5, 6))
+    assert (first.text, first.messages, second.reward) == (None, (), None)
+    (only,) = rows.turns(1)
+    assert (only.said, only.text, only.messages) == (slice(2, 4), "xx", ({"role": "user", "content": "ab"},))
+    nothing = replace(rows, response_mask=torch.zeros_like(rows.response_mask))
+    assert nothing.turns(0) == []
