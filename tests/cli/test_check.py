@@ -141,7 +141,7 @@ SORTING = [file.stem for file in sorted((Path(__file__).parents[2] / "configs").
 @pytest.mark.parametrize("name", SORTING)
 def test_every_config_that_reads_no_file_can_be_checked(lightrl: Callable[..., Any], name: str) -> None:
     folders = [] if name in ("sft_sort", "reward_model_sort") else ["--model.policy", "TinyPolicy"]
-    folders += ["--data.train.source.examples" if name in ("kto_sort", "bco_sort") else "--data.train.examples", "2000"]
+    folders += ["--data.train.source.examples" if name in ("kto_sort", "bco_sort", "dro_offline_sort") else "--data.train.examples", "2000"]
     folders += (
         ["--model.rewards.learned=null", "--model.rewards.correct.weight=1", "--model.algorithm.critic.path=null"]
         if name == "ppo_reward_model_sort"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 import torch
 from lightning.pytorch import Callback
 from lightrl_preference import DRO, DROV, DROLoss, GivenReward, GivenSampler
-from lightrl_workshop import CodePoints, ReplayedRollouts, assert_same_gradient, gradient_of_step, quiet_trainer, random_rollout
+from lightrl_workshop import CodePoints, ReplayedRollouts, assert_same_gradient, quiet_trainer, random_rollout
 from lightrl_workshop.ranks import on_ranks
 from torch import Tensor
 
@@ -30,10 +31,13 @@ from lightrl import (
     TensorLoss,
     TinyPolicy,
     TransformersEngine,
-    ValueHead,
     ValueModel,
 )
 from lightrl.ranks import ALONE
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
+import dro_step  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore:the engine.s log-probs")  # rollouts here are made off-policy
 
@@ -107,28 +111,22 @@ def test_the_best_policy_has_no_loss() -> None:
     assert now.grad.abs().max() < 1e-7
 
 
-def head() -> ValueHead:
-    """On the policy's trunk, which the value's error moves too."""
-    return ValueHead(learning_rate=1.0)
-
-
-ALGORITHMS: dict[str, Callable[[], Algorithm]] = {
-    "a group": lambda: DRO(old_logprobs="rollout"),
-    "a critic": lambda: DROV(sampler=GroupSampler(4), critic=head(), old_logprobs="rollout"),
-}
-
-
-@pytest.mark.parametrize("name", ALGORITHMS)
+@pytest.mark.parametrize("name", dro_step.ALGORITHMS)
 def test_micro_batches_order_and_padding_do_not_change_the_gradient(name: str) -> None:
-    def gradient(rows: Rollout, budget: int | None) -> Tensor:
-        torch.manual_seed(3)  # of the critic's head
-        return gradient_of_step(ALGORITHMS[name](), rows, SOURCE, budget)
-
     rollout = random_rollout(SOURCE.build())
-    whole = gradient(rollout, None)
+    whole = dro_step.gradient(name, rollout)
     shuffled = rollout.select(torch.randperm(16, generator=torch.Generator().manual_seed(1)))
     for other, budget in ((rollout, 32), (shuffled, 64), (rollout.padded(40), 300)):
-        assert_same_gradient(whole, gradient(other, budget))
+        assert_same_gradient(whole, dro_step.gradient(name, other, budget))
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", dro_step.ALGORITHMS)
+def test_nor_does_a_second_process(name: str, tmp_path: Path) -> None:
+    command = [sys.executable, str(HERE / "dro_step.py"), name, "2", str(tmp_path / "gradient.pt")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    assert_same_gradient(dro_step.gradient(name), torch.load(tmp_path / "gradient.pt"))
 
 
 def rewards_of(rollout: Rollout) -> Tensor:
