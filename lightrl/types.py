@@ -14,11 +14,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-<<<<<<< HEAD
-from lightrl.prompt import JSON, Episode, Message, Prompt, Reading
-=======
-from lightrl.prompt import JSON, Episode, Message, Prompt, Turn
->>>>>>> a169abff (List the turns of a row, with what was read and said)
+from lightrl.prompt import JSON, Episode, Message, Prompt, Reading, Turn
 from lightrl.ranks import ALONE, Ranks
 from lightrl.readings import ReadRows
 from lightrl.rows import Rows, Sequences, on_last_token
