@@ -17,7 +17,7 @@ from torch import Tensor
 from lightrl.prompt import JSON, Episode, Message, Prompt, Reading, Turn
 from lightrl.ranks import ALONE, Ranks
 from lightrl.readings import ReadRows
-from lightrl.rows import Rows, Sequences, on_last_token
+from lightrl.rows import Rows, Sequences, on_last_token, onto
 from lightrl.statistic import Statistic, Statistics, WithStatistics
 
 __all__ = [
@@ -132,7 +132,7 @@ class Rollout(Rows):
         """`[N]` bool: the reference in a slot reads another prompt of the row than the policy; True for all where it never does."""
         contexts = self.contexts.get(slot)
         known = [True] * len(self) if contexts is None else [bool(context) for context in contexts]
-        return torch.tensor(known, dtype=torch.bool, device=self.group.device)
+        return onto(torch.tensor(known, dtype=torch.bool), self.group.device)
 
     def first_sampled(self, values: Tensor) -> Tensor:
         """`[N]`: of numbers `[N, L]` that of the first token that the policy sampled; any one of a row without such a token."""
