@@ -284,3 +284,12 @@ def test_of_turns_that_nothing_separates_only_positions_are_known() -> None:
     assert (only.said, only.text, only.messages) == (slice(2, 4), "xx", ({"role": "user", "content": "ab"},))
     nothing = replace(rows, response_mask=torch.zeros_like(rows.response_mask))
     assert nothing.turns(0) == []
+
+
+def test_a_record_of_before_turns_had_places_can_be_read() -> None:
+    policy = TinyPolicy(hidden=16, layers=1, heads=2).build()
+    engine = TransformersEngine(max_new_tokens=24, stop=list(DIGITS))
+    (episode,) = rollouts_with(policy, engine, game()).rollout([Prompt(id="p", text="")], 1).episodes
+    assert type(episode).from_json(episode.to_json()) == episode
+    old = {name: value for name, value in episode.to_json().items() if name != "own"}
+    assert type(episode).from_json(old) == replace(episode, own=())
