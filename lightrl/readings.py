@@ -1,13 +1,14 @@
-"""Rows as a policy reads them: mostly as they are, or each turn after a context of its own."""
+"""Rows as a policy reads them: mostly as they are, or each turn after a context of its own; and their turns."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
-from lightrl.prompt import Reading
+from lightrl.prompt import Episode, Reading, Turn
 from lightrl.rows import Sequences, onto
 
 
@@ -63,3 +64,35 @@ class ReadRows:
         found = values.flatten().index_select(0, onto(self._put, values.device))
         rows, width = self._shape
         return values.new_zeros(rows * width).index_copy(0, onto(self._taken, values.device), found).view(rows, width)
+
+
+def read_after(contexts: Sequence[Sequence[int]], first: Tensor, lengths: Tensor) -> list[tuple[Reading, ...]]:
+    """The readings of rows that follow contexts of their own, an empty one: the row's.
+
+    Args:
+        contexts: n of them, in token ids.
+        first: `[n]` int64: position of the first token that follows.
+        lengths: `[n]` int64: tokens of each row.
+    """
+    spoken = zip(contexts, first.tolist(), lengths.tolist(), strict=True)
+    return [(Reading(start, end - start, tuple(context)),) if context else () for context, start, end in spoken]
+
+
+def turns_of(mask: Tensor, episode: Episode) -> list[Turn]:
+    """The turns of a row in their order; positions alone where the row has another number of turns than its record.
+
+    Args:
+        mask: `[L]` bool.
+        episode: the record of the row.
+    """
+    edges = torch.nn.functional.pad(mask.int(), (1, 1)).diff().nonzero()[:, 0].tolist()
+    starts, ends = edges[::2], edges[1::2]
+    turns = [Turn(slice(before, start), slice(start, end)) for before, start, end in zip([0, *ends], starts, ends, strict=False)]
+    if len(turns) != len(episode.own):
+        return turns
+    rewards, befores = episode.rewards or (None,) * len(turns), [-1, *episode.own]
+    told = zip(turns, befores, episode.own, rewards, strict=False)
+    return [
+        replace(turn, messages=episode.messages[before + 1 : own], text=episode.messages[own]["content"], reward=reward)
+        for turn, before, own, reward in told
+    ]

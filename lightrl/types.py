@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from enum import IntEnum
 from typing import Any, Self
 
 import torch
 from torch import Tensor
 
-from lightrl.prompt import JSON, Episode, Message, Prompt, Reading, Turn
+from lightrl.outcome import Outcome
+from lightrl.prompt import JSON, Episode, Message, Prompt, Turn
 from lightrl.ranks import ALONE, Ranks
-from lightrl.readings import ReadRows
+from lightrl.readings import ReadRows, read_after, turns_of
 from lightrl.rows import Rows, Sequences, on_last_token, onto
 from lightrl.statistic import Statistic, Statistics, WithStatistics
 
@@ -24,21 +24,6 @@ __all__ = [
     "JSON", "Denominators", "Episode", "Experience", "Message", "Outcome", "PolicyOutput", "Prompt", "Rollout", "ScoredRollout",
     "Statistic", "Statistics", "TrainingBatch", "Turn", "WithStatistics",
 ]  # fmt: skip
-
-
-class Outcome(IntEnum):
-    """The outcome of one reward on one row."""
-
-    VALUE = 0
-    """It returned a number."""
-    ABSTAINED = 1
-    """It returned None: it contributes nothing, the row stays while another reward scored it."""
-    GATED = 2
-    """Its gate was closed: the score is 0."""
-    ERROR = 3
-    """It raised, or returned NaN or infinity: the row is not scorable."""
-    TIMEOUT = 4
-    """It did not return in time: the row is not scorable."""
 
 
 @dataclass(kw_only=True)
@@ -106,27 +91,15 @@ class Rollout(Rows):
 
         Only positions are known of a row that has another number of turns than its record, as where others said nothing between two.
         """
-        edges = torch.nn.functional.pad(self.response_mask[row].int(), (1, 1)).diff().nonzero()[:, 0].tolist()
-        starts, ends, episode = edges[::2], edges[1::2], self.episode(row)
-        turns = [Turn(slice(before, start), slice(start, end)) for before, start, end in zip([0, *ends], starts, ends, strict=False)]
-        if len(turns) != len(episode.own):
-            return turns
-        rewards, befores = episode.rewards or (None,) * len(turns), [-1, *episode.own]
-        told = zip(turns, befores, episode.own, rewards, strict=False)
-        return [
-            replace(turn, messages=episode.messages[before + 1 : own], text=episode.messages[own]["content"], reward=reward)
-            for turn, before, own, reward in told
-        ]
+        return turns_of(self.response_mask[row], self.episode(row))
 
     def as_read(self, slot: str | None = None) -> ReadRows:
         """The sequences in which the policy has read the rows, on the CPU; or those in which the reference in a slot reads them."""
         host = self.host
         if slot not in host.contexts:
             return ReadRows(host.input_ids, host.lengths, [episode.readings for episode in host.episodes])
-        first, lengths = host.response_mask.int().argmax(1).tolist(), host.lengths.tolist()
-        contexts = enumerate(host.contexts[slot])
-        own = [(Reading(first[row], lengths[row] - first[row], tuple(context)),) if context else () for row, context in contexts]
-        return ReadRows(host.input_ids, host.lengths, own)
+        first = host.response_mask.int().argmax(1)
+        return ReadRows(host.input_ids, host.lengths, read_after(host.contexts[slot], first, host.lengths))
 
     def informed(self, slot: str) -> Tensor:
         """`[N]` bool: the reference in a slot reads another prompt of the row than the policy; True for all where it never does."""
