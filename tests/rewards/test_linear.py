@@ -68,7 +68,7 @@ def slow_texts(call: Callable[[str], object]) -> list[tuple[str, str, str]]:
 
 @pytest.mark.parametrize("cls", INLINE, ids=lambda cls: cls.__name__)
 def test_an_inline_reward_is_linear_in_the_completion(cls: type[RowReward]) -> None:
-    reward, prompt = cls(), Prompt("p", text="?")
+    reward, prompt = cls(), Prompt("p", text="?", answer="5")
     columns = COLUMNS.get(cls.__name__, {"answer": "5"} if "answer" in (named_arguments(reward) or {}) else {})
     assert slow_texts(lambda text: (reward.score(prompt, text, **columns), reward.answer_in(text))) == []
 
