@@ -23,8 +23,8 @@ import shlex
 from collections.abc import Callable
 from pathlib import Path
 
-from lightrl_workshop import contracts  # noqa: F401 - importing them is what finds their checks
-from lightrl_workshop.checks.check import CHECKS, NO_PARTS
+from lightrl_workshop.checks.check import NO_PARTS
+from lightrl_workshop.contracts import own_checks
 
 from lightrl.cli.catalogue.explain import all_fields_of, fields_of, signature_text, to_write
 from lightrl.kinds import COMMAND, KINDS, Kind
@@ -71,7 +71,7 @@ def hooks() -> str:
 
 def contract(kind: str) -> str:
     """The checks of a kind as a list."""
-    return "\n".join(f"* {check.title}" for check in CHECKS if check.kind == kind)
+    return "\n".join(f"* {check.title}" for check in own_checks(kind))
 
 
 def kind_page(kind: Kind) -> str:

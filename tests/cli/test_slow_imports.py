@@ -84,3 +84,30 @@ def test_ctrl_c_while_a_command_starts_leaves_no_traceback(stopped_at_import: di
     (tmp_path / "torch.py").write_text("raise KeyboardInterrupt\n")
     status, shown = on_a_terminal(["algorithms"], stopped_at_import, tmp_path)
     assert (status, shown.split()) == (130, ["loading", "torch", "...", "Ctrl-C:", "ended."])
+
+
+PART = """
+from lightrl import Advantage, Advantages, Experience, broadcast_to_tokens
+
+
+class Plain(Advantage):
+    \"\"\"The reward.\"\"\"
+
+    def compute(self, experience: Experience) -> Advantages:
+        return Advantages(broadcast_to_tokens(experience.rewards, experience))
+"""
+
+
+@pytest.mark.parametrize("more", ["", "class Mean(TokenMean):\n    'Another mean.'\n", "class Helper:\n    'No part.'\n"])
+def test_the_check_of_a_part_needs_no_lightning(more: str, tmp_path: Path) -> None:
+    """Importing it took most of the time of `plugins check my_file.py`, twice."""
+    blocked = tmp_path / "blocked"
+    blocked.mkdir()
+    for module in ("lightning", "transformers"):
+        (blocked / f"{module}.py").write_text(f"import os\nos._exit({STOPPED})\n")
+    (tmp_path / "mine.py").write_text("from lightrl import TokenMean\n" + PART + "\n\n" + more)
+    command = [sys.executable, "-m", "lightrl", "plugins", "check", "mine.py"]
+    environment = {**os.environ, "PYTHONPATH": str(blocked)}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, "All is well." in done.stdout) == (0, True), done.stdout + done.stderr
+    assert "loading torch ..." in done.stderr

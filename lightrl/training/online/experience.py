@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import fields, replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
@@ -14,9 +14,12 @@ from lightrl.ops.moments import row_sum
 from lightrl.parts.base import unpack
 from lightrl.ranks import Ranks
 from lightrl.rewards.reward_set import RewardSet
-from lightrl.training.online.predictions import Predictions
 from lightrl.training.reports.statistics import Report
 from lightrl.types import Experience, ScoredRollout, TrainingBatch
+
+if TYPE_CHECKING:
+    # needs Lightning, and the contract of advantages imports this module
+    from lightrl.training.online.predictions import Predictions
 
 
 class RolloutRewards(NamedTuple):

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import torch
 from lightrl_workshop.checks import continuations
-from lightrl_workshop.contracts import engine as engine_contract
+from lightrl_workshop.contracts import rollout_engine as engine_contract
 
 from lightrl import Policy, TinyPolicy
 

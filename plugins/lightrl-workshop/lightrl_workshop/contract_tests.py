@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from lightrl.kinds import KINDS
 from lightrl.registry import registered_classes
-from lightrl_workshop import contracts  # noqa: F401 - importing them is what finds their checks
-from lightrl_workshop.checks.check import BrokenContract, Check, Make, checks_of
+from lightrl_workshop.checks.check import BrokenContract, Check, Make
+from lightrl_workshop.contracts import checks_of
 
 if TYPE_CHECKING:
     from _pytest.mark.structures import ParameterSet

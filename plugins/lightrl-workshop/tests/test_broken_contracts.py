@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 import torch
 from lightrl_workshop import BrokenContract, class_cases, contracts
-from lightrl_workshop.checks.check import CHECKS, EVERY
+from lightrl_workshop.checks.check import EVERY
+from lightrl_workshop.contracts import own_checks
 
 from lightrl import (
     KL,
@@ -40,6 +41,7 @@ FILES = [importlib.import_module(f"broken_contracts.{file.name}") for file in pk
 BROKEN: dict[tuple[str, str], type[Any]] = {
     (file.KIND, title): cls for file in FILES if hasattr(file, "KIND") for title, cls in file.BROKEN.items()
 }
+CHECKS = [check for kind in (EVERY, *KINDS) for check in own_checks(kind)]
 
 
 @pytest.mark.parametrize(("kind", "title"), BROKEN, ids=lambda value: str(value))
@@ -57,8 +59,9 @@ def test_every_check_is_broken_once() -> None:
 
 
 def test_every_kind_has_one_file_with_its_contract() -> None:
-    named = [module.KIND for name, module in vars(contracts).items() if hasattr(module, "KIND")]
-    assert sorted(named) == sorted([*KINDS, EVERY])
+    files = [file.name for file in pkgutil.iter_modules(contracts.__path__)]
+    assert sorted(files) == sorted(kind.lower().replace(" ", "_") for kind in (EVERY, *KINDS))
+    assert {check.kind for check in CHECKS} == {EVERY, *KINDS}
 
 
 def test_the_message_shows_the_smallest_example(tmp_path: Path) -> None:

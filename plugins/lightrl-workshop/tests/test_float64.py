@@ -10,7 +10,7 @@ import pytest
 import torch
 from lightrl_workshop.checks.examples import Micro, micros
 from lightrl_workshop.checks.steps import experiences_for, micros_for, minibatch
-from lightrl_workshop.contracts import aggregation, clip, correction, loss_term, objective, output, ratio
+from lightrl_workshop.contracts import aggregation, clip_scheme, importance_ratio, loss_term, objective, output, rollout_correction
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
@@ -89,11 +89,11 @@ def of_loss_term(part: Any, rows: TrainingBatch) -> None:
 
 PER_TOKEN: dict[str, Callable[[Any, Micro], Any]] = {
     "aggregation": lambda part, micro: aggregation.weights(lambda: part, micro),
-    "clip scheme": clip.surrogate,
+    "clip scheme": clip_scheme.surrogate,
     "critic": lambda part, micro: part.loss(micro.values, micro.old_values, micro.returns),
-    "importance ratio": ratio.log_ratio,
+    "importance ratio": importance_ratio.log_ratio,
     "KL": lambda part, micro: part.penalty(micro.logprobs, micro.other_logprobs, micro.log_ratio),
-    "rollout correction": correction.weights,
+    "rollout correction": rollout_correction.weights,
 }
 WHOLE_BATCH: dict[str, Callable[[Any, TrainingBatch], Any]] = {
     "advantage": lambda part, rows: part.compute(rows),

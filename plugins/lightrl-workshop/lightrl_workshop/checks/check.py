@@ -25,7 +25,7 @@ EVERY = "part"
 NO_PARTS = frozenset(kind.title for kind in KINDS.values() if not kind.is_part)
 """Kinds whose classes are no parts: they have no needs, and if their state is saved, Lightning saves it."""
 CHECKS: list[Check] = []
-"""Every check of every contract, in the order of definition."""
+"""The checks of the contracts that have been imported, in the order of definition; see `contracts.own_checks`."""
 
 
 class BrokenContract(AssertionError):  # noqa: N818 - it reads better without a suffix
@@ -72,12 +72,6 @@ def contract_check_on(
         return run
 
     return register
-
-
-def checks_of(kind: str) -> list[Check]:
-    """The contract of a kind: the checks for every part first, since a class that breaks one of them breaks others as well."""
-    wanted = (kind,) if kind in NO_PARTS else (EVERY, kind)
-    return [check for of in wanted for check in CHECKS if check.kind == of]
 
 
 def shown(value: object) -> str:

@@ -9,7 +9,6 @@ from torch import Tensor
 
 from lightrl.parts.aggregation import Aggregation
 from lightrl.parts.base import unpack
-from lightrl.training.steps.learner import local_denominators
 from lightrl.types import Denominators
 from lightrl_workshop.checks.check import Make, contract_check, contract_check_on, expect, expect_same, expect_shape
 from lightrl_workshop.checks.examples import Micro, micros, shuffled
@@ -17,12 +16,17 @@ from lightrl_workshop.checks.examples import Micro, micros, shuffled
 KIND = "aggregation"
 
 
+def counts(step: Micro) -> Denominators:
+    """The denominators of a step that is this micro-batch."""
+    filled = step.token_weight.sum(1) > 0
+    prompts = len(torch.unique(step.group[filled]))
+    return Denominators(float(step.token_weight.sum()), float(filled.sum()), float(len(step)), float(prompts))
+
+
 def weights(make: Make[Aggregation], micro: Micro, whole: Micro | None = None) -> Tensor:
     """Weights of a micro-batch, with the denominators of the whole step."""
-    step = micro if whole is None else whole
-    denominators = Denominators(*local_denominators(step.token_weight, step.group).tolist())
     found: Tensor
-    found, _ = unpack(make().weights(micro.token_weight, micro.group, denominators))
+    found, _ = unpack(make().weights(micro.token_weight, micro.group, counts(micro if whole is None else whole)))
     expect_shape(found, list(micro.mask.shape), "the weights", token_weight=micro.token_weight)
     return found
 
@@ -68,9 +72,9 @@ def divides(make: Make[Aggregation]) -> None:
 
 @contract_check_on(KIND, "whole_groups is declared if the weights depend on the number of prompts", lambda part: micros())
 def counts_prompts(make: Make[Aggregation], micro: Micro) -> None:
-    step = Denominators(*local_denominators(micro.token_weight, micro.group).tolist())
+    step = counts(micro)
     more = replace(step, prompts=step.prompts + 2)
-    one, other = (unpack(make().weights(micro.token_weight, micro.group, counts))[0] for counts in (step, more))
+    one, other = (unpack(make().weights(micro.token_weight, micro.group, given))[0] for given in (step, more))
     if not make().whole_groups:
         what = "they differ with the number of prompts, which minibatches of rows count several times: declare whole_groups"
         expect_same(one, other, what, 1e-6, token_weight=micro.token_weight)

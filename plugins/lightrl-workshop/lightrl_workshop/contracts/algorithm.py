@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from lightrl.algorithms.algorithm import Algorithm
-from lightrl.algorithms.extras import unmet
 from lightrl.data.prompt_data import PromptData
 from lightrl.data.tasks import DigitSorting
-from lightrl.parts.environment import Reply, SingleTurn, declared_extras
 from lightrl.parts.function import Function
-from lightrl.parts.reference import Reference
 from lightrl.policy.policy import Policy
 from lightrl.policy.teacher import Teacher
 from lightrl.policy.tiny import TinyPolicy
@@ -24,7 +20,8 @@ from lightrl.rollout.decode.transformers_engine import TransformersEngine
 from lightrl.training.online.policy_optimization import PolicyOptimization
 from lightrl.types import TrainingBatch
 from lightrl_workshop.checks.check import Make, contract_check, expect
-from lightrl_workshop.toy import CHARACTERS, small_digits
+from lightrl_workshop.checks.telling import Telling, lacking, writes_prompts
+from lightrl_workshop.toy import CHARACTERS
 from lightrl_workshop.trainer import quiet_trainer
 
 KIND = "algorithm"
@@ -66,35 +63,6 @@ def _learnt(make: Make[Algorithm]) -> Learnt:
     if algorithm.critic is not None:
         algorithm.critic.warmup_rollouts = 0
     return one_rollout(algorithm)
-
-
-class Telling(SingleTurn):
-    """Ends an episode after a turn, and says the share of small digits in it under every name that an algorithm reads."""
-
-    def __init__(self, extras: Sequence[str] = (), turn_extras: Sequence[str] = ()) -> None:
-        """
-        Args:
-            extras: names of numbers of the episode.
-            turn_extras: names of numbers of the turn.
-        """
-        super().__init__()
-        self.gives_extras, self.gives_turn_extras = frozenset(extras), frozenset(turn_extras)
-
-    def reply(self, completion: str) -> Reply:
-        """See `Environment.reply`."""
-        return Reply(done=True, extras=dict.fromkeys(declared_extras(self), small_digits(completion)))
-
-
-def writes_prompts(algorithm: Algorithm) -> bool:
-    """Whether a reference of the algorithm reads prompts of its own, of any characters."""
-    return any(type(reference).contexts is not Reference.contexts for reference in algorithm.references.values())
-
-
-def lacking(algorithm: Algorithm) -> dict[str, list[str]]:
-    """The arguments of a `Telling` that gives the extras which an algorithm reads and none of its parts leaves."""
-    missing = [(part, name) for part, names in unmet(algorithm, algorithm.sampler.gives_extras).items() for name in names]
-    of_turns = {name for part, name in missing if name in part.extras_per_token}
-    return {"extras": sorted({name for _, name in missing} - of_turns), "turn_extras": sorted(of_turns)}
 
 
 @dataclass(frozen=True)

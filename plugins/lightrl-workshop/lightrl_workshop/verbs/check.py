@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import inspect
 import json
-import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -14,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from lightrl.cli import naming_slow_imports
 from lightrl.config import ConfigError, closest, parse_yaml, read_config, report
 from lightrl.kinds import KINDS
 from lightrl.registry import PluginRecord, UnknownName, path_of, record_named, registry
@@ -26,30 +23,23 @@ OPTION = "--arguments"
 """The option with arguments for the plugins' classes."""
 
 
-def check(words: list[str]) -> int:
-    """Check plugins in a process of their own: 0 if all is well, 1 if something is wrong, 2 or a ConfigError if the request is."""
-    parser = argparse.ArgumentParser(prog="lightrl plugins check", description=__doc__)
-    parser.add_argument("names", nargs="+", metavar="NAME", help="of a plugin or of its distribution, its folder, or a file.py")
-    parser.add_argument("--arguments", metavar="YAML", help="for classes with required arguments, as a file or {Class: {name: value}}")
-    parser.add_argument("--only", metavar="CLASS", default="", help="run the checks of this class alone; contract: run no steps of configs")
-    options = parser.parse_args(words)
-    given = json.dumps(read_arguments(options.arguments))
-    command = [sys.executable, "-m", "lightrl_workshop.verbs.check", given, options.only, *options.names]
-    return subprocess.run(command, stdin=subprocess.DEVNULL, check=False).returncode
-
-
 def main(arguments: str, only: str, *names: str) -> int:
-    """The work of the fresh process."""
-    with naming_slow_imports():
-        try:
-            records = {name: record_of(name) for name in names}
-            given = json.loads(arguments)
-            refuse_unknown([*records.values()], given, only)
-        except UnknownName as error:
-            return report(ConfigError("", str(error)))
-        except ConfigError as error:
-            return report(error)
-        return max(_check(record, name, given, only) for name, record in records.items())
+    """Check plugins: 0 if all is well, 1 if something is wrong, 2 if the request is; the work of a fresh process.
+
+    Args:
+        arguments: of the plugins' classes: YAML, or a file with it.
+        only: the class that is checked alone, or `contract`; empty: all is checked.
+        *names: of plugins or distributions, their folders, or files.
+    """
+    try:
+        given = read_arguments(arguments)
+        records = {name: record_of(name) for name in names}
+        refuse_unknown([*records.values()], given, only)
+    except UnknownName as error:
+        return report(ConfigError("", str(error)))
+    except ConfigError as error:
+        return report(error)
+    return max(_check(record, name, given, only) for name, record in records.items())
 
 
 def _check(record: PluginRecord, name: str, given: Given, only: str) -> int:
@@ -137,7 +127,9 @@ def record_of(text: str) -> PluginRecord:
 
 
 def _kind_of(cls: type[Any]) -> str:
-    return next((title for title, kind in KINDS.items() if issubclass(cls, kind.base_class)), "")
+    # whoever derives from a class has imported its module, and some modules take seconds
+    there = {title: kind for title, kind in KINDS.items() if kind.base.partition(":")[0] in sys.modules}
+    return next((title for title, kind in there.items() if issubclass(cls, kind.base_class)), "")
 
 
 def name_of(text: str) -> str:
@@ -151,10 +143,8 @@ def name_of(text: str) -> str:
         raise ConfigError(str(file), f"it does not say which package this is: {error}.", "Expected: [project] with a name.") from error
 
 
-def read_arguments(text: str | None) -> Given:
+def read_arguments(text: str) -> Given:
     """Read the option, YAML or a file with it; a ConfigError if it is no mapping of class names to arguments."""
-    if text is None:
-        return {}
     try:
         value = read_config(text) if Path(text).suffix in (".yaml", ".yml") else parse_yaml(text)
         shown = json.dumps(value)
@@ -176,7 +166,3 @@ def refuse_unknown(records: list[PluginRecord], given: Given, only: str = "") ->
         if name not in checked:
             raise ConfigError(OPTION, f"no class {name!r} is checked.{closest(name, checked)} There are: {', '.join(checked)}.")
         choice_of(*checked[name], arguments)
-
-
-if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))

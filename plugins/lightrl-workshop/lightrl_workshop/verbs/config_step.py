@@ -1,15 +1,17 @@
 """One step of a config on a CPU; parts that need files, models or time are replaced by tiny ones."""
 
+from __future__ import annotations
+
 import string
 from collections.abc import Mapping, Set
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
 from lightrl.algorithms.algorithm import Algorithm
 from lightrl.arguments import arguments_of
-from lightrl.config import Choice, Request, Resolved, Setting, read_words, resolve
+from lightrl.config import Choice, Request, Setting, read_words
 from lightrl.parts.environment import Environment, SingleTurn
 from lightrl.parts.reference import Reference
 from lightrl.parts.value_model import ValueModel
@@ -17,10 +19,13 @@ from lightrl.policy.source import PolicySource, PretrainedPolicy
 from lightrl.policy.tiny import TinyPolicy
 from lightrl.rollout.decode.transformers_engine import TransformersEngine
 from lightrl_workshop.checks.check import Make
-from lightrl_workshop.contracts.algorithm import lacking, writes_prompts
+from lightrl_workshop.checks.telling import lacking, writes_prompts
 from lightrl_workshop.contracts.environment import said_in
 from lightrl_workshop.toy import CHARACTERS
 from lightrl_workshop.verbs.config_parts import TinyChat
+
+if TYPE_CHECKING:
+    from lightrl.config import Resolved
 
 TRAINER = {
     "accelerator": "cpu",
@@ -81,7 +86,8 @@ def _request(config: Mapping[str, object], source: str) -> Request:
 
 def _step(request: Request, kept: Set[type[Any]]) -> tuple[int, str]:
     """The steps that were made, and the config with every default."""
-    from lightrl.config import Run
+    # Lightning is not imported for a file whose classes take no step
+    from lightrl.config import Run, resolve
 
     resolved = resolve("fit", request, complete=False)
     request.settings.append(Setting((), _smallest(resolved, kept), "one step"))
@@ -111,7 +117,7 @@ def _config_with(kind: str, made: object, chosen: dict[str, Any]) -> dict[str, A
     if "max_new_tokens" in takes:
         chosen["init_args"] = {"max_new_tokens": 4} | given
     if isinstance(made, Algorithm) and any(said := lacking(made).values()):
-        model["environment"] = {"class_path": "lightrl_workshop.contracts.algorithm.Telling", "init_args": said}
+        model["environment"] = {"class_path": "lightrl_workshop.checks.telling.Telling", "init_args": said}
     del model["objective"]
     return {"model": model | {PLACES[kind]: chosen}, "data": {"train": train}}
 
