@@ -38,7 +38,7 @@ GAMES = {
 """By command: task, number, and its names in runs/COMMAND/summary.json at the start, at the end and at the optimum."""
 SPLIT = (
     "One setting of GRPO is not the same: of the two optimizer steps of a rollout, lightrl gives each whole groups, and TRL single "
-    "completions. Further sides take it away:"
+    "completions (`minibatch_of: rows` does that here). Further sides take it away:"
 )
 WITHOUT = {
     "grpo_whole_groups": "With whole groups on both sides",
