@@ -15,7 +15,7 @@ from lightrl.types import JSON, Message, Prompt
 
 Longest = Callable[[str], int | None]
 """At most how many tokens a text has; None: unknown."""
-CHARACTERS = {"type": "Split", "pattern": {"Regex": "."}, "behavior": "Isolated", "invert": False}
+CHARACTERS = {"type": "Split", "pattern": {"Regex": r"[\s\S]"}, "behavior": "Isolated", "invert": False}
 """The pre-tokenizer of `character_tokenizer`."""
 ONLY_CUT = {"Split", "Digits", "Punctuation", "Whitespace", "WhitespaceSplit", "CharDelimiterSplit"}
 """Pre-tokenizers that add nothing to a text."""
@@ -83,8 +83,7 @@ def _longest(tokenizer: Tokenizer) -> Longest:
     backend = tokenizer.backend_tokenizer
     model, normalizer, cut = type(backend.model).__name__, _state(backend.normalizer), _state(backend.pre_tokenizer)
     if model == "WordLevel" and normalizer is None and cut == CHARACTERS:
-        # a dot is any character but a line break
-        known = {token for token in tokenizer.get_vocab() if len(token) == 1} - {"\n"}
+        known = {token for token in tokenizer.get_vocab() if len(token) == 1}
         return lambda text: len(text) if known.issuperset(text) else None
     if model == "BPE" and normalizer in (None, {"type": "NFC"}) and _reads_bytes(cut):
         return _of_bytes(tokenizer, backend)
