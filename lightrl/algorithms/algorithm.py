@@ -89,8 +89,10 @@ class Algorithm(Declared):
 
     @property
     def needs_rewards(self) -> bool:
-        """The advantage or a term of the loss reads rewards."""
-        return self.advantage.needs_rewards or any(term.needs_rewards for term in self.loss_terms.values())
+        """The advantage, a term of the loss or a reference reads rewards."""
+        reading = [term.needs_rewards for term in self.loss_terms.values()]
+        reading += [reference.needs_rewards for reference in self.references.values()]
+        return self.advantage.needs_rewards or any(reading)
 
     @property
     def needs(self) -> frozenset[str]:

@@ -63,6 +63,7 @@ class PrivilegedTeacher(Reference):
         if not self.templates:
             raise ValueError("PrivilegedTeacher needs at least one template of a prompt")
         self.reference = FrozenReference() if reference is None else reference
+        self.needs_rewards = any("solution" in names for names in self.templates.values())
         self.reward, self.right_from, self.chat_template_kwargs = reward, right_from, chat_template_kwargs or {}
         inner = self.reference
         self.wants_adapters, self.starts_as_policy, self.gives_logits = inner.wants_adapters, inner.starts_as_policy, inner.gives_logits
@@ -77,7 +78,7 @@ class PrivilegedTeacher(Reference):
             raise TypeError(f"PrivilegedTeacher writes prompts for a lightrl.Policy, and this is a {type(policy).__name__}")
         self._refuse_unknown(rows)
         encode, known = self._encoder(policy), {}
-        solutions = self._solutions(rows) if any("solution" in names for names in self.templates.values()) else {}
+        solutions = self._solutions(rows) if self.needs_rewards else {}
         found: list[list[int]] = []
         for row, prompt in enumerate(rows.prompts):
             filled = self._filled(prompt, _facts(rows, row, solutions.get(row)))

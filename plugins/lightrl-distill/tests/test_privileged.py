@@ -181,6 +181,12 @@ def test_a_group_without_a_solution_teaches_nothing() -> None:
     assert numbers[0]["teacher/informed"] == 0.0
 
 
+def test_a_run_that_shows_solutions_needs_a_reward_before_its_first_rollout_and_one_that_shows_answers_needs_none() -> None:
+    assert not OPSD(teacher=PrivilegedTeacher([SHOWN])).needs_rewards
+    with pytest.raises(ValueError, match=r"model\.rewards is empty"):
+        PolicyOptimization(policy=TinyPolicy(), algorithm=SDPO(), rewards={})
+
+
 def test_random_rows_have_no_contexts() -> None:
     rows = random_rollout(policy())
     assert rows.contexts == {}

@@ -117,7 +117,7 @@ def one_rollout(algorithm: Algorithm) -> Learnt:
         raise RuntimeError(f"{type(algorithm).__name__} made no rollout")
     grouped = algorithm.sampler.group_size > 1
     rows, before = module.experience, source.build()
-    scores = rows.reward_parts["small"] if algorithm.needs_rewards else _taught(algorithm, module.policy, before, rows)
+    scores = rows.reward_parts["small"] if algorithm.needs_rewards and not writes else _taught(algorithm, module.policy, before, rows)
     return _change(rows, scores, before, module.policy, grouped, trainer.global_step)
 
 
