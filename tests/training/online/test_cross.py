@@ -51,6 +51,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "KLPenalty": {"loss_coefficient": 0.1, "reward_coefficient": 0.1},
     "OutcomeShaping": {"missing_eos_penalty": 0.5},
     "PeriodicReference": {"every": 1},
+    "PrivilegedTeacher": {"templates": ["{answer}{prompt}"]},
     "Teacher": {"policy": TinyPolicy(hidden=8, layers=1, heads=2, seed=1)},
     "MovingAverageReference": {"every": 1},
 }
@@ -86,7 +87,7 @@ def bundle(chosen: dict[str, Any]) -> Algorithm:
     elif "sampler" in chosen:
         slots["advantage"] = GroupNormalized() if chosen["sampler"].group_size > 1 else DiscountedReturn()
     needy = slots.get("advantage", GroupNormalized())
-    if "values" in needy.needs:
+    if any("values" in part.needs for part in (needy, *slots.values())):
         slots.setdefault("critic", ValueHead())
     if needy.imitates:
         slots.setdefault("token_weight", MaskTruncated())
