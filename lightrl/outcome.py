@@ -1,4 +1,4 @@
-"""The outcome of a reward on a row; free of torch, so that worker processes start fast."""
+"""The outcome of a reward on a row."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import mean
@@ -48,22 +48,34 @@ class Result:
 
 def main() -> None:
     """Run what was asked for, and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", nargs="+", choices=NAMES, default=list(NAMES), help="the configs")
+    compare(NAMES, warm_start, __doc__ or "", Path("runs/distill"))
+
+
+def compare(names: Sequence[str], start: Callable[[int, Path], Path], about: str, out: Path) -> None:
+    """Train each config from the start of each seed, by the words of the command line, and print the table.
+
+    Args:
+        names: of the configs, without `_sort`.
+        start: gives the folder of the policy that a seed starts from, for a seed and the folder of all runs.
+        about: what `--help` says.
+        out: folder of all runs, unless another one is named.
+    """
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", nargs="+", choices=names, default=list(names), help="the configs")
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2], help="of weights, data order and sampling")
-    parser.add_argument("--out", type=Path, default=Path("runs/distill"), help="folder for logs, policies and results")
+    parser.add_argument("--out", type=Path, default=out, help="folder for logs, policies and results")
     parser.add_argument("--teacher", type=Path, help="the run of a teacher that was trained before, in place of a new one")
     arguments = parser.parse_args()
     teacher = arguments.teacher or train_teacher(arguments.out)
     accuracy = events(teacher, ACCURACY)[-1][1]
     print(f"teacher: accuracy {accuracy:.3f}, so that runs end at {SHARE * accuracy:.3f}", flush=True)
     for seed in arguments.seeds:
-        student = warm_start(seed, arguments.out)
+        student = start(seed, arguments.out)
         for name in arguments.only:
             result = train(name, seed, student, teacher / "policy", SHARE * accuracy, arguments.out)
             print(asdict(result), flush=True)
             (arguments.out / f"{name}-{seed}" / "result.json").write_text(json.dumps(asdict(result)) + "\n")
-    report(NAMES, accuracy, arguments.out)
+    report(names, accuracy, arguments.out)
 
 
 def train_teacher(out: Path) -> Path:

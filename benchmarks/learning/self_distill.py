@@ -7,18 +7,15 @@ of the group that was right (sdpo_sort.yaml), until it has 0.85 of the larger te
 is shown. The table counts the completions that it has sampled until then, and is also written as results.json.
 """
 
-# ruff: noqa: T201
 from __future__ import annotations
 
-import argparse
 import json
 import random
-from dataclasses import asdict
 from pathlib import Path
 
 from benchmarks import config_file
-from benchmarks.learning.distill import SHARE, report, train, train_teacher, written
-from benchmarks.learning.learn import ACCURACY, events, fit, seeded
+from benchmarks.learning.distill import compare, written
+from benchmarks.learning.learn import fit, seeded
 
 NAMES = ("grpo", "gkd", "opsd", "sdpo")
 SHOWN = 0.9
@@ -28,22 +25,7 @@ ROWS = 20_000
 
 def main() -> None:
     """Run what was asked for, and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", nargs="+", choices=NAMES, default=list(NAMES), help="the configs")
-    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2], help="of weights, data order and sampling")
-    parser.add_argument("--out", type=Path, default=Path("runs/self_distill"), help="folder for logs, policies and results")
-    parser.add_argument("--teacher", type=Path, help="the run of a larger teacher that was trained before, in place of a new one")
-    arguments = parser.parse_args()
-    teacher = arguments.teacher or train_teacher(arguments.out)
-    accuracy = events(teacher, ACCURACY)[-1][1]
-    print(f"larger teacher: accuracy {accuracy:.3f}, so that runs end at {SHARE * accuracy:.3f}", flush=True)
-    for seed in arguments.seeds:
-        student = follower(seed, arguments.out)
-        for name in arguments.only:
-            result = train(name, seed, student, teacher / "policy", SHARE * accuracy, arguments.out)
-            print(asdict(result), flush=True)
-            (arguments.out / f"{name}-{seed}" / "result.json").write_text(json.dumps(asdict(result)) + "\n")
-    report(NAMES, accuracy, arguments.out)
+    compare(NAMES, follower, __doc__ or "", Path("runs/self_distill"))
 
 
 def follower(seed: int, out: Path) -> Path:

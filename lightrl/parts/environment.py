@@ -105,7 +105,9 @@ class Environment(Part):
         Raises:
             ValueError: an argument outside its range.
         """
-        self.thoughts = thoughts
+        if thoughts not in ("keep", "strip"):
+            raise ValueError(f"{type(self).__name__} needs thoughts to be keep or strip, got {thoughts!r}")
+        self.thoughts: Thoughts = thoughts
         self.max_turns, self.max_turn_tokens, self.max_episode_tokens = max_turns, max_turn_tokens, max_episode_tokens
         self.weight, self.timeout_s, self.workers, self.memory_mb, self.slices = weight, timeout_s, workers, memory_mb, slices
         self.max_error_rate, self.error_window = max_error_rate, error_window

@@ -72,6 +72,11 @@ class DROLoss(RowLoss):
         return self.value == "critic"
 
     @property
+    def whole_groups(self) -> bool:
+        # the value of a prompt is a mean over the group's completions in the step
+        return self.value == "group"
+
+    @property
     def needs(self) -> frozenset[str]:
         if not self.coefficient:
             return frozenset()

@@ -278,3 +278,9 @@ def test_given_rewards_are_those_of_the_given_completion() -> None:
 def test_impossible_arguments_are_refused(arguments: dict[str, Any], said: str) -> None:
     with pytest.raises(ValueError, match=said):
         DROLoss(**arguments)
+
+
+def test_the_value_of_a_group_wants_whole_groups_in_a_step() -> None:
+    with pytest.raises(ValueError, match=r"DROLoss in dro .*minibatch_of"):
+        DRO(minibatches=2, minibatch_of="rows")
+    assert DROV(minibatches=2, minibatch_of="rows").minibatch_of == "rows"

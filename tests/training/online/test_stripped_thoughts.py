@@ -214,3 +214,8 @@ def test_parts_that_read_layers_at_every_token_are_refused() -> None:
     algorithm = GroupRelative(sampler=GroupSampler(group_size=4), entropy=Inside(1.0))
     with pytest.raises(ValueError, match=r"environment\.thoughts is strip.*layer_norms"):
         fit(module(algorithm=algorithm))
+
+
+def test_a_misspelt_choice_about_thoughts_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"thoughts .*keep or strip.*'stripped'"):
+        Thinking(thoughts="stripped")
