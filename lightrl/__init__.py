@@ -42,7 +42,7 @@ _HOME = {
     "lightrl.ops.thoughts": ["without_thoughts"],
     "lightrl.run_end": ["RunEndedError"],
     "lightrl.algorithms.algorithm": ["ActorCritic", "GroupRelative"],
-    "lightrl.parts.base": ["Part", "TrunkOutput"],
+    "lightrl.parts.base": ["Part", "PerToken", "TrunkOutput"],
     "lightrl.parts.aggregation": ["ConstantLength", "SequenceMean", "SequenceSum", "SequenceSumTokenMean", "TokenMean"],
     "lightrl.parts.clip": ["DecoupledClip", "NoClip", "PolicyGradient", "Surrogate", "SymmetricClip"],
     "lightrl.parts.correction": ["MaskedImportance", "TruncatedImportance"],

@@ -9,7 +9,7 @@ from lightrl.algorithms.declaration import Declared, slots_of
 from lightrl.algorithms.extras import asked_of
 from lightrl.parts.advantage import GAE, Advantage, GroupNormalized
 from lightrl.parts.aggregation import Aggregation, SequenceMean, TokenMean
-from lightrl.parts.base import Output, Part, differs_by_rank
+from lightrl.parts.base import Output, Part, differs_by_rank, extras_of
 from lightrl.parts.clip import ClipScheme, SymmetricClip
 from lightrl.parts.correction import RolloutCorrection
 from lightrl.parts.critic import Critic, ValueHead
@@ -89,15 +89,18 @@ class Algorithm(Declared):
 
     @property
     def needs_rewards(self) -> bool:
-        """The advantage, a term of the loss or a reference reads rewards."""
-        reading = [term.needs_rewards for term in self.loss_terms.values()]
-        reading += [reference.needs_rewards for reference in self.references.values()]
-        return self.advantage.needs_rewards or any(reading)
+        """A part reads rewards."""
+        idle = (
+            {slot for slot, part in self.parts.items() if isinstance(part, LossTerm | Reference)}
+            - self.loss_terms.keys()
+            - self.references.keys()
+        )
+        return any(part.needs_rewards for slot, part in self.parts.items() if slot not in idle)
 
     @property
     def needs(self) -> frozenset[str]:
         """The numbers that the parts together want the core to compute."""
-        return frozenset().union(*(part.needs for part in self.parts.values()))
+        return frozenset().union(*(part.needs - extras_of(part) for part in self.parts.values()))
 
     @property
     def references(self) -> dict[str, Reference]:

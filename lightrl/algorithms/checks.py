@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from lightrl.algorithms.declaration import slots_of
 from lightrl.algorithms.extras import asked_of, comparisons_of, givers_of, logprobs_of
-from lightrl.parts.base import NEEDS, Part, needs_whole_groups, unread_outputs
+from lightrl.parts.base import NEEDS, extras_of, unread_outputs
 from lightrl.parts.ratio import TokenRatio
 from lightrl.parts.reference import Reference
 
@@ -23,16 +23,20 @@ def refuse_unsuitable(algorithm: Algorithm) -> None:
     _refuse_no_reference(algorithm)
     _refuse_row_constant(algorithm)
     _refuse_groups_apart(algorithm)
-    _refuse_baseline(algorithm)
+    _refuse_small_groups(algorithm)
+    _refuse_no_choice(algorithm)
     _refuse_critic(algorithm)
     _refuse_correction(algorithm)
 
 
 def _refuse_needs(algorithm: Algorithm) -> None:
     slots = {logprobs_of(slot): slot for slot, kind in slots_of(type(algorithm)).items() if issubclass(kind, Reference)}
-    known, name = NEEDS | slots.keys(), type(algorithm).__name__
-    if unknown := algorithm.needs - known:
-        raise ValueError(f"{name} has a part that needs {sorted(unknown)}; a part may need: {', '.join(sorted(known))}")
+    for part in algorithm.parts.values():
+        if unknown := sorted(part.needs - extras_of(part) - NEEDS - slots.keys()):
+            raise ValueError(
+                f"{type(part).__name__} needs {', '.join(unknown)}, and {type(algorithm).__name__} has no such reference; those that "
+                f"it has give: {', '.join(sorted(slots))}"
+            )
     # refuses two outputs of one name
     _ = algorithm.outputs, algorithm.old_outputs
     for part in algorithm.parts.values():
@@ -71,37 +75,41 @@ def _refuse_row_constant(algorithm: Algorithm) -> None:
 def _refuse_groups_apart(algorithm: Algorithm) -> None:
     if algorithm.minibatch_of == "rows" and algorithm.minibatches > 1:
         for slot, part in algorithm.parts.items():
-            if needs_whole_groups(part):
+            # an advantage and a token weight have seen the whole rollout
+            if part.compares and part not in (algorithm.advantage, algorithm.token_weight):
                 raise ValueError(
                     f"{type(part).__name__} in {slot} needs all completions of a prompt in one optimizer step, and minibatch_of is 'rows', "
                     f"which spreads them over {algorithm.minibatches} minibatches: set minibatch_of to groups, or minibatches to 1"
                 )
 
 
-def _refuse_baseline(algorithm: Algorithm) -> None:
-    advantage = algorithm.advantage
-    comparing: list[Part] = [advantage] if advantage.compares or advantage.baseline == "group" else []
-    comparing += [algorithm.token_weight] if algorithm.token_weight is not None and algorithm.token_weight.compares else []
-    if comparing and algorithm.sampler.group_size < 2:
+def _refuse_small_groups(algorithm: Algorithm) -> None:
+    for part in (algorithm.advantage, algorithm.token_weight, *algorithm.loss_terms.values()):
+        if part is not None and part.compares and algorithm.sampler.group_size < 2:
+            raise ValueError(
+                f"{type(part).__name__} compares completions of one prompt, so the sampler's group_size must be "
+                f"2 or more; got {type(algorithm.sampler).__name__} with {algorithm.sampler.group_size}"
+            )
+
+
+def _refuse_no_choice(algorithm: Algorithm) -> None:
+    choosing = algorithm.needs_rewards or algorithm.references or algorithm.loss_terms or algorithm.token_weight is not None
+    if not choosing and not algorithm.advantage.needs and algorithm.sampler.samples_all:
         raise ValueError(
-            f"{type(comparing[-1]).__name__} compares completions of one prompt, so the sampler's group_size must be "
-            f"2 or more; got {type(algorithm.sampler).__name__} with {algorithm.sampler.group_size}"
-        )
-    if algorithm.advantage.imitates and algorithm.token_weight is None:
-        raise ValueError(
-            f"{type(algorithm.advantage).__name__} would imitate every completion, the bad ones too: set token_weight to what chooses, "
-            "as BestOfGroup does"
+            f"{type(algorithm.advantage).__name__} reads no rewards, and no other part does: nothing says which completions are good. "
+            "Set token_weight to what chooses, as BestOfGroup does, or advantage to one that reads rewards, such as GroupNormalized"
         )
 
 
 def _refuse_critic(algorithm: Algorithm) -> None:
     critic, advantage = algorithm.critic, type(algorithm.advantage).__name__
-    fitting = [(slot, term) for slot, term in algorithm.loss_terms.items() if term.fits_values]
+    own = "values" in algorithm.advantage.needs
+    fitting = [] if own else [(slot, term) for slot, term in algorithm.loss_terms.items() if "values" in term.needs]
     if critic is None:
         if reading := [type(part).__name__ for part in algorithm.parts.values() if "values" in part.needs]:
             raise ValueError(f"{reading[0]} needs values, and no critic gives them: set critic, as to ValueHead")
         return
-    if not fitting and "values" not in algorithm.advantage.needs:
+    if not fitting and not own:
         raise ValueError(
             f"{type(critic).__name__} would be trained and never used: {advantage} needs no values, and gives it no returns to be fitted "
             "to; set critic to null or advantage to GAE"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Set
 from typing import TYPE_CHECKING
 
-from lightrl.parts.base import Part
+from lightrl.parts.base import Part, PerToken, extras_of
 from lightrl.parts.environment import Environment, declared_extras
 from lightrl.parts.output import OLD, ROLLOUT, Comparison
 from lightrl.parts.step_part import StepPart
@@ -19,10 +19,9 @@ GIVEN = "given"
 
 def givers_of(algorithm: Algorithm, environment: Environment | None = None) -> dict[str, Part]:
     """The part that leaves each extra, by the extra's name; a ValueError if two leave the same, or one has a name of the core."""
-    sampler, advantage, givers = algorithm.sampler, algorithm.advantage, dict[str, Part]()
-    prepared = [(part, part.prepares) for part in algorithm.parts.values() if isinstance(part, StepPart)]
-    told = [] if environment is None else [(environment, declared_extras(environment))]
-    for part, names in [*told, (sampler, sampler.gives_extras), (advantage, advantage.gives_extras), *prepared]:
+    givers = dict[str, Part]()
+    told: list[tuple[Part, frozenset[str]]] = [] if environment is None else [(environment, declared_extras(environment))]
+    for part, names in [*told, *((part, part.gives) for part in algorithm.parts.values())]:
         for name in sorted(names):
             if name == GIVEN or name.startswith((OLD, ROLLOUT)):
                 raise ValueError(
@@ -38,11 +37,11 @@ def givers_of(algorithm: Algorithm, environment: Environment | None = None) -> d
 def unmet(algorithm: Algorithm, there: Set[str]) -> dict[Part, list[str]]:
     """The extras that each part reads and nobody leaves before it, nor the rows of a rollout have; parts with all of theirs left out."""
     early = there | {f"{OLD}{name}" for name in algorithm.old_outputs}
-    late = early | givers_of(algorithm).keys() - algorithm.sampler.gives_extras
+    late = early | givers_of(algorithm).keys() - algorithm.sampler.gives
     found = {}
     for part in algorithm.parts.values():
         of_steps = isinstance(part, StepPart) and part is not algorithm.token_weight
-        if missing := sorted(part.needs_extras - (late if of_steps else early)):
+        if missing := sorted(extras_of(part) - (late if of_steps else early)):
             found[part] = missing
     return found
 
@@ -50,7 +49,7 @@ def unmet(algorithm: Algorithm, there: Set[str]) -> dict[Part, list[str]]:
 def refuse_missing_extras(algorithm: Algorithm, environment: Environment) -> None:
     """Refuse an algorithm with a part that reads what nobody leaves, or what is left only after it."""
     givers, sampler = givers_of(algorithm, environment), algorithm.sampler
-    for part, missing in unmet(algorithm, sampler.gives_extras | declared_extras(environment)).items():
+    for part, missing in unmet(algorithm, sampler.gives | declared_extras(environment)).items():
         leaving = ", ".join(f"{name} (of {type(giver).__name__})" for name, giver in sorted(givers.items())) or "none"
         raise ValueError(
             f"{type(part).__name__} needs {', '.join(missing)} for each row, and neither the sampler {type(sampler).__name__} nor the "
@@ -58,10 +57,10 @@ def refuse_missing_extras(algorithm: Algorithm, environment: Environment) -> Non
             "that it was written for"
         )
     for part in algorithm.parts.values():
-        if wrong := sorted(part.extras_per_token & environment.gives_extras):
+        if wrong := sorted(name for name in part.needs if isinstance(name, PerToken) and name in environment.gives):
             raise ValueError(
                 f"{type(part).__name__} reads {', '.join(wrong)} per token, and {type(environment).__name__} gives one number for an "
-                "episode: have it in gives_turn_extras there, or use another environment"
+                "episode: have it in gives_per_turn there, or use another environment"
             )
 
 

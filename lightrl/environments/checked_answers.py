@@ -87,7 +87,7 @@ def _extras(given: object, declared: Set[str]) -> dict[str, float]:
     if unknown := sorted(extras.keys() - declared):
         raise WrongAnswerError(
             f"reply().extras has {', '.join(map(repr, unknown))}, and the class declares {', '.join(sorted(declared)) or 'none'}: have it "
-            "in gives_extras for a number of the episode, or in gives_turn_extras for one of the turn"
+            "in gives for a number of the episode, or in gives_per_turn for one of the turn"
         )
     return _numbers("reply().extras", extras)
 

@@ -56,26 +56,14 @@ class Advantages:
     statistics: Statistics = field(default_factory=dict)
     """Named numbers per row or token."""
     extras: Mapping[str, Tensor] = field(default_factory=dict)
-    """`[N]` or `[N, L]` by name: what it learnt of the rows; see `Advantage.gives_extras`."""
+    """`[N]` or `[N, L]` by name: what it learnt of the rows; the names are those of `Part.gives`."""
 
 
 class Advantage(Part):
     """Turns the rewards of a rollout into an advantage per token."""
 
-    baseline: Literal["group", "batch", "values", "none"] = "none"
-    """The reward is compared with this; `group` wants groups of two and more, `values` a critic."""
-    gives_extras: frozenset[str] = frozenset()
-    """Names of what it leaves in `Advantages.extras`, for the parts of an optimizer step."""
-    against: str = ""
-    """The baseline in words, where `baseline` does not say it; for tables that compare algorithms."""
-    compares: bool = False
-    """Completions of one prompt are compared, so that a group of one says nothing; always so where the baseline is `group`."""
-    imitates: bool = False
-    """Every completion gets the same, and a token weight has to choose which ones are learnt from."""
     needs_rewards: bool = True
-    """It reads rewards; False: a run needs none, as where a teacher is learnt from, and rewards are there to be logged."""
-    level: Literal["completion", "turn", "token"] = "completion"
-    """One number for all tokens of a completion, or of a turn, or each token its own, from what follows it."""
+    """False: a run needs no rewards, as where a teacher is learnt from, and those that are there are logged."""
 
     @abstractmethod
     def compute(self, experience: Experience) -> Advantages:
@@ -120,7 +108,7 @@ class GroupCentered(Advantage):
     Source: Liu et al. 2025 (Dr.GRPO), arXiv:2503.20783.
     """
 
-    baseline: Literal["group", "batch", "values", "none"] = "group"
+    compares = True
 
     def compute(self, experience: Experience) -> Advantages:
         statistics = group_statistics(experience.rewards, experience.group, experience.scorable)
@@ -136,7 +124,7 @@ class GroupNormalized(Advantage):
     Source: Shao et al. 2024 (GRPO), arXiv:2402.03300, section 4.1.2; std over the batch: Liu et al. 2025 (Lite PPO), arXiv:2508.08221.
     """
 
-    baseline: Literal["group", "batch", "values", "none"] = "group"
+    compares = True
 
     def __init__(self, std: Literal["group", "batch"] = "group", ddof: Annotated[int, Ge(0), Le(1)] = 1, eps: NonNegative = 1e-6) -> None:
         """
@@ -173,7 +161,7 @@ class LeaveOneOut(Advantage):
     Source: Ahmadian et al. 2024 (RLOO), arXiv:2402.14740.
     """
 
-    baseline: Literal["group", "batch", "values", "none"] = "group"
+    compares = True
 
     def compute(self, experience: Experience) -> Advantages:
         statistics = group_statistics(experience.rewards, experience.group, experience.scorable)
@@ -189,8 +177,6 @@ class DiscountedReturn(Advantage):
 
     Source: Williams 1992 (REINFORCE), Machine Learning 8; Sutton et al. 2000.
     """
-
-    level: Literal["completion", "turn", "token"] = "token"
 
     def __init__(self, gamma: Share = 1.0) -> None:
         """
@@ -223,8 +209,6 @@ class GAE(Advantage):
     """
 
     needs = frozenset({"values"})
-    baseline: Literal["group", "batch", "values", "none"] = "values"
-    level: Literal["completion", "turn", "token"] = "token"
 
     def __init__(self, gamma: Share = 1.0, lam: Share = 0.95, whitened: bool = True, whitened_rewards: bool = False) -> None:
         """

@@ -22,8 +22,6 @@ class Aggregation(Part):
 
     divides_by_row_length: bool = False
     """A row's tokens share one weight of the row: what row-constant surrogates need."""
-    length_bias: str = "not stated"
-    """The effect of a completion's length on the weight of its tokens, in a few words, for tables that compare algorithms."""
 
     @abstractmethod
     def weights(self, token_weight: Tensor, group: Tensor, denominators: Denominators) -> Tensor:
@@ -44,8 +42,6 @@ class TokenMean(Aggregation):
     Source: Yu et al. 2025 (DAPO), arXiv:2503.14476, eq. 12.
     """
 
-    length_bias = "none between tokens; a long completion outweighs a short one"
-
     def weights(self, token_weight: Tensor, group: Tensor, denominators: Denominators) -> Tensor:
         return _divided(token_weight, denominators.tokens)
 
@@ -57,8 +53,6 @@ class SequenceSum(Aggregation):
 
     Source: Williams 1992 (REINFORCE); Ahmadian et al. 2024 (RLOO), arXiv:2402.14740.
     """
-
-    length_bias = "none between tokens; the gradient grows with the lengths"
 
     def __init__(self, count_filtered: bool = False) -> None:
         """
@@ -80,7 +74,6 @@ class SequenceMean(SequenceSum):
     """
 
     divides_by_row_length = True
-    length_bias = "a token of a long completion weighs less (1 / its length)"
 
     def weights(self, token_weight: Tensor, group: Tensor, denominators: Denominators) -> Tensor:
         return super().weights(_per_row(token_weight), group, denominators)
@@ -93,8 +86,6 @@ class ConstantLength(SequenceSum):
 
     Source: Liu et al. 2025 (Dr.GRPO), arXiv:2503.20783.
     """
-
-    length_bias = "none: the divisor is a constant"
 
     def __init__(self, length: Count, count_filtered: bool = False) -> None:
         """
@@ -121,7 +112,6 @@ class SequenceSumTokenMean(Aggregation):
     """
 
     divides_by_row_length = True
-    length_bias = "a token of a long completion weighs less (1 / its length)"
 
     def __init__(self, over: Literal["prompt", "batch"] = "prompt") -> None:
         """
@@ -131,7 +121,7 @@ class SequenceSumTokenMean(Aggregation):
         self.over = over
 
     @property
-    def whole_groups(self) -> bool:
+    def compares(self) -> bool:
         # a prompt whose rows are spread over steps would count once in each of them
         return self.over == "prompt"
 

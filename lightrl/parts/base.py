@@ -25,16 +25,23 @@ NEEDS = frozenset({"ref_logprobs", "teacher_logprobs", "values", "all_tokens"})
 """A part may ask the core for log-probs of the reference and the teacher, a critic's values and the rows of all ranks."""
 
 
+class PerToken(str):
+    """The name of an extra that a part reads as `[N, L]`, among its `needs`: `needs = frozenset({PerToken("near")})`."""
+
+    __slots__ = ()
+
+
+def extras_of(part: Part) -> frozenset[str]:
+    """The names among the needs of a part that are extras: neither a word of `NEEDS` nor the log-probs of a reference."""
+    return frozenset(name for name in part.needs if name not in NEEDS and not name.endswith("_logprobs"))
+
+
 class Part(ABC):  # noqa: B024 - each kind says what is abstract
     """One exchangeable piece of an algorithm.
 
     A part returns a value per token, row or pair; only the core reduces them. A part never calls `torch.distributed`.
     """
 
-    needs_extras: frozenset[str] = frozenset()
-    """Names of the extras that it reads: what the environment or a part before it learnt of a row or a token."""
-    extras_per_token: frozenset[str] = frozenset()
-    """Those of `needs_extras` that it reads as `[N, L]`; the others are `[N]`. Its contract gives it numbers of these shapes."""
     state_per_rank: bool = False
     """The state differs from rank to rank, so a checkpoint holds one for each."""
     exceptions: ClassVar[Mapping[str, str]] = MappingProxyType({})
@@ -59,8 +66,28 @@ class Part(ABC):  # noqa: B024 - each kind says what is abstract
 
     @property
     def needs(self) -> frozenset[str]:
-        """The numbers that the core must compute for this part, of `NEEDS`; a part whose coefficient is 0 needs nothing."""
-        return frozenset()
+        """Names of all that it reads beside rewards and tokens: `NEEDS`, log-probs of references, and extras; none with a coefficient of 0.
+
+        An extra is what the environment or a part before it learnt of a row `[N]`, or of tokens `[N, L]` if it is `PerToken`. By default
+        all that the parts within it need.
+        """
+        return frozenset[str]().union(*(part.needs for part in _inner(self)))
+
+    @property
+    def gives(self) -> frozenset[str]:
+        """Names of the extras that it leaves for the parts after it; by default those of the parts within it."""
+        return frozenset[str]().union(*(part.gives for part in _inner(self)))
+
+    @property
+    def needs_rewards(self) -> bool:
+        """It reads rewards; a config needs some if a part does. By default as the parts within it."""
+        return any(part.needs_rewards for part in _inner(self))
+
+    @property
+    def compares(self) -> bool:
+        """It compares completions of one prompt: `group_size` is 2 or more, and no optimizer step has a part of a group. By default
+        as the parts within it."""
+        return any(part.compares for part in _inner(self))
 
     @property
     def sees_steps(self) -> bool:
@@ -69,23 +96,19 @@ class Part(ABC):  # noqa: B024 - each kind says what is abstract
 
     @property
     def outputs(self) -> tuple[Output, ...]:
-        """The outputs of the current policy that the part reads while a step is computed; none of a part whose coefficient is 0."""
-        return ()
+        """The outputs of the current policy that it reads while a step is computed; none with a coefficient of 0. By default those of
+        the parts within it."""
+        return tuple(output for part in _inner(self) for output in part.outputs)
 
     @property
     def old_outputs(self) -> tuple[Output, ...]:
         """Those of the policy before the first step on a rollout; they cost a forward pass, unless the old log-probs need one too."""
-        return ()
+        return tuple(output for part in _inner(self) for output in part.old_outputs)
 
     @property
     def rollout_outputs(self) -> tuple[TrunkOutput, ...]:
         """Those of the policy while it sampled, which stand in the extra `rollout_` and their name if the engine records them."""
         return ()
-
-    @property
-    def whole_groups(self) -> bool:
-        """The part needs all completions of a prompt in one optimizer step; refused with `minibatch_of: rows`."""
-        return False
 
     def state_dict(self) -> dict[str, JSON]:
         """The state that must survive a restart: tensors and JSON values only. By default that of the parts within it, by attribute."""
@@ -177,14 +200,14 @@ def parts_within(part: Part) -> dict[str, Part]:
     return {name: part for name, part in found.items() if names[id(part)] == name}
 
 
+def _inner(part: Part) -> list[Part]:
+    # an output that a part holds is read only where the part says so
+    return [inner for inner in parts_within(part).values() if not isinstance(inner, Output)]
+
+
 def differs_by_rank(part: Part) -> bool:
     """Whether the state of a part, or of one within it, is of each rank its own."""
     return part.state_per_rank or any(map(differs_by_rank, parts_within(part).values()))
-
-
-def needs_whole_groups(part: Part) -> bool:
-    """Whether a part, or one within it, needs all completions of a prompt in one optimizer step."""
-    return part.whole_groups or any(map(needs_whole_groups, parts_within(part).values()))
 
 
 def _by_name(cls: type[Part], args: tuple[object, ...], kwargs: dict[str, object]) -> Mapping[str, object]:

@@ -38,8 +38,8 @@ class Reply(NamedTuple):
     counts: Mapping[str, float] | None = None
     """Numbers that are added up over a rollout and all ranks, and logged as `environment/{name}`."""
     extras: Mapping[str, float] | None = None
-    """Numbers for parts of the algorithm, by names that the class declares: those in `gives_extras` are of the episode, the last ones
-    count; those in `gives_turn_extras` are of the turn that is answered."""
+    """Numbers for parts of the algorithm, by names that the class declares: those in `gives` are of the episode, the last ones
+    count; those in `gives_per_turn` are of the turn that is answered."""
 
 
 class Environment(Part):
@@ -61,9 +61,9 @@ class Environment(Part):
     """Its openings show the tools themselves, so that the chat template is not given them."""
     gives_rewards: bool = False
     """Replies have rewards: `model.rewards` may then be empty."""
-    gives_extras: frozenset[str] = frozenset()
+    gives: frozenset[str] = frozenset()
     """Names of the numbers of an episode that replies give in `extras`; parts read them as extras `[N]`, 0 where no reply gave one."""
-    gives_turn_extras: frozenset[str] = frozenset()
+    gives_per_turn: frozenset[str] = frozenset()
     """Names of the numbers of a turn that replies give in `extras`; parts read them as extras `[N, L]`, on each token of the turn,
     and 0 on turns for which no reply gave one and on tokens of others."""
     author: ClassVar[str] = "environment"
@@ -200,7 +200,7 @@ class AsyncEnvironment(Environment):
 
 def declared_extras(environment: Environment) -> frozenset[str]:
     """The names of all extras that an environment declares."""
-    return environment.gives_extras | environment.gives_turn_extras
+    return environment.gives | environment.gives_per_turn
 
 
 def own_opening(prompt: Prompt) -> Said:

@@ -23,11 +23,6 @@ class LossTerm(StepPart):
 
     holds: bool = False
     """It ties the policy to the one that sampled, so that a clip scheme without a bound may make several steps on one rollout."""
-    needs_rewards: bool = False
-    """It reads rewards, so that a run needs some whatever its advantage says."""
-    fits_values: bool = False
-    """It fits the critic, with the gradient of `output.values`, in place of the critic's own loss; how the critic is built, and its
-    learning rate, are what is left of its arguments."""
 
     def __init__(self, coefficient: Weight, aggregation: Aggregation | None = None) -> None:
         """

@@ -38,8 +38,6 @@ class Reference(Part):
     """Before the first step it is the policy; False: it is a policy of its own, whatever policy is trained."""
     gives_logits: bool = False
     """It can also give all logits at a token, for parts that compare them."""
-    needs_rewards: bool = False
-    """Its prompts depend on scores, so that a run needs rewards whatever its advantage says."""
 
     def check(self, policy: nn.Module) -> None:
         """Refuse, with a ValueError, a policy for which it cannot be built; before `build`, when its weights may not have been read."""

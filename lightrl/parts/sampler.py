@@ -78,8 +78,6 @@ class Sampler(Part):
     """Rows of each prompt in what `collect` returns, whatever else it has sampled of the prompt."""
     zero_variance: str = "keep"
     """The treatment of a zero-variance group, in a word: `keep`, or another verb."""
-    gives_extras: frozenset[str] = frozenset()
-    """Names of what it leaves in `ScoredRollout.extras`, for all parts after it."""
     samples_all: bool = True
     """The policy has sampled every row; False: some are from `Collection.given`, and the trainer computes the old log-probs of all rows."""
 

@@ -98,12 +98,8 @@ Extras = Mapping[str, Tensor]
 class StepPart(Part):
     """A part that sees the micro-batches of an optimizer step."""
 
-    prepares: frozenset[str] = frozenset()
-    """Names of the extras that `prepare` gives. With any, each step costs one more forward pass, without gradient, if it
-    reads the policy."""
     reads_policy: bool = True
     """`prepare` reads the current policy in `minibatch.output`; False: that has the old log-probs and no outputs."""
-
     steers: frozenset[str] = frozenset()
     """Names of extras `[N, L, ...]` that travel with the tokens through the policy in every forward pass of a step: its layers are given
     `[P, ...]` under the same name, of each of the P positions that run; that of token t is given to the position that predicts it."""
@@ -113,9 +109,10 @@ class StepPart(Part):
         return True
 
     def prepare(self, minibatch: Minibatch) -> Extras:
-        """`[N]` or `[N, L]` for each name of `prepares`, from all rows of a step, those of other ranks and micro-batches included.
+        """`[N]` or `[N, L]` for each name of `gives`, from all rows of a step, those of other ranks and micro-batches included.
 
-        Asked before the first backward pass, with this rank's rows under the current policy, and sums over all ranks.
+        Asked before the first backward pass if there are such names, with this rank's rows under the current policy, and sums over all
+        ranks. It costs one more forward pass in each step, without gradient, if it reads the policy.
         """
         return {}
 
@@ -135,7 +132,5 @@ class StepPart(Part):
         """An extra `[n]` or `[n, L]` that is needed or prepared, or an output, of the micro-batch; a RuntimeError if nobody left it."""
         if name not in self.extras:
             known = ", ".join(self.extras) or "none"
-            raise RuntimeError(
-                f"{type(self).__name__} reads the extra {name!r}, and there is {known}: have it in needs_extras, prepares or outputs"
-            )
+            raise RuntimeError(f"{type(self).__name__} reads the extra {name!r}, and there is {known}: have it in needs, gives or outputs")
         return self.extras[name]

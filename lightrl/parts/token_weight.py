@@ -14,12 +14,9 @@ from lightrl.types import Experience, TrainingBatch
 class TokenWeight(StepPart):
     """Decides what each token counts in the loss; weighted counts enter the denominators."""
 
-    compares: bool = False
-    """It chooses among the completions of one prompt, and wants groups of two and more."""
-
     @property
     def sees_steps(self) -> bool:
-        return bool(self.prepares)
+        return bool(self.gives)
 
     @abstractmethod
     def weights(self, experience: Experience) -> Tensor:
@@ -31,7 +28,7 @@ class TokenWeight(StepPart):
         """
 
     def step_weights(self, rows: TrainingBatch) -> Tensor:
-        """`[N, L]` at least 0, by which the weights are multiplied in one optimizer step; asked if `prepares` names anything."""
+        """`[N, L]` at least 0, by which the weights are multiplied in one optimizer step; asked if `gives` names anything."""
         return torch.ones_like(rows.token_weight)
 
     def in_statistics(self, experience: Experience) -> Tensor:

@@ -22,8 +22,6 @@ class TurnReturn(DiscountedReturn):
     Source: Williams 1992 (REINFORCE), Machine Learning 8, with a turn as the action.
     """
 
-    level: Literal["completion", "turn", "token"] = "turn"
-
     def returns(self, experience: Experience) -> Tensor:
         mask = experience.response_mask & experience.scorable[:, None]
         return over_turns(_at_starts(experience.token_rewards, mask, self.gamma), mask)
@@ -37,8 +35,6 @@ class TurnGAE(GAE):
 
     Source: Schulman et al. 2016, arXiv:1506.02438, eq. 16, with a turn as the action.
     """
-
-    level: Literal["completion", "turn", "token"] = "turn"
 
     def estimates(self, rewards: Tensor, values: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         raw, targets = super().estimates(turn_sums(rewards, mask), values, turn_starts(mask))
@@ -54,8 +50,6 @@ class TurnNormalized(GroupNormalized):
     Source: Zeng et al. 2025 (MT-GRPO), arXiv:2505.11821, which compares the reward of a turn and the outcome apart and adds them up;
     compared here is their discounted sum.
     """
-
-    level: Literal["completion", "turn", "token"] = "turn"
 
     def __init__(
         self, gamma: Share = 1.0, std: Literal["group", "batch"] = "group", ddof: Annotated[int, Ge(0), Le(1)] = 1, eps: NonNegative = 1e-6

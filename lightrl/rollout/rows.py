@@ -89,9 +89,9 @@ def environment_extras(episodes: Sequence[EpisodeState], environment: Environmen
     """
     whole = {
         name: torch.tensor([next((told[name] for told in reversed(e.told) if name in told), 0.0) for e in episodes])
-        for name in sorted(environment.gives_extras)
+        for name in sorted(environment.gives)
     }
-    turns = {name: _on_turns(episodes, name, mask) for name in sorted(environment.gives_turn_extras)}
+    turns = {name: _on_turns(episodes, name, mask) for name in sorted(environment.gives_per_turn)}
     return whole | turns
 
 

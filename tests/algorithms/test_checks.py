@@ -35,7 +35,7 @@ class RowConstantClip(DecoupledClip):
 class Greedy(GroupCentered):
     @property
     def needs(self) -> frozenset[str]:
-        return frozenset({"thoughts"})
+        return frozenset({"thoughts_logprobs"})
 
 
 class Curious(GroupCentered):
@@ -76,7 +76,7 @@ REFUSED = [
     ({"reference": None}, "GroupRelative.reference cannot be null"),
     ({"advantage": Curious()}, "Curious has entropy among its outputs, .* old_outputs"),
     ({"entropy": EntropyBonus(), "positive_nll": Doubtful()}, r"two parts read an output 'entropy' .*, Entropy\(\) and Other\(count=3\)"),
-    ({"advantage": Greedy()}, r"needs \['thoughts'\]; a part may need: all_tokens, ref_logprobs, teacher_logprobs, values"),
+    ({"advantage": Greedy()}, "Greedy needs thoughts_logprobs, and GroupRelative has no such reference; .* ref_logprobs, teacher_logprobs"),
 ]
 
 

@@ -27,4 +27,4 @@ def test_it_prints_the_fields_of_a_noun_and_of_a_kind(lightrl: Callable[..., Any
     assert "values: Tensor | None = None" in noun
     kind = lightrl("explain", "advantage").out
     assert "To be written in a subclass of Advantage:\n  compute(self, experience: Experience) -> Advantages" in kind
-    assert "baseline: Literal['group', 'batch', 'values', 'none'] = 'none'" in kind
+    assert "needs_rewards: bool = True" in kind

@@ -50,7 +50,7 @@ def test_numpy_numbers_are_welcome() -> None:
         (Reply("on", state={"a": {1, 2}}), "expected a JSON value"),
         (Reply("on", counts={"a": math.nan}), r"counts\['a'\] is float nan"),
         (Reply("on", counts={"a": None}), "expected a number"),
-        (Reply("on", extras={"naer": 1.0}), r"has 'naer', and the class declares near: have it in gives_extras for a number of the ep"),
+        (Reply("on", extras={"naer": 1.0}), r"has 'naer', and the class declares near: have it in gives for a number of the ep"),
         (Reply("on", extras={"near": None}), r"extras\['near'\] is NoneType None, expected a number"),
         (Reply("on", extras={"near": 1e39}), "expected a finite number"),
         (Reply("on", extras=1.0), "extras is float 1.0, expected a mapping"),

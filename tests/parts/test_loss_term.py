@@ -44,7 +44,6 @@ class Everything(RowLoss):
     """r log pi(y) + log pi_old(y) + 10 log pi_ref(y) + 100 V(x) + 1000 |y|."""
 
     needs = frozenset({"ref_logprobs", "values"})
-    fits_values = True
 
     def row_loss(self, completions: Likelihood, experience: TrainingBatch, output: PolicyOutput) -> WithStatistics:
         value = experience.first_sampled(output.needed("values"))
@@ -112,10 +111,10 @@ def test_a_row_of_which_no_token_counts_leaves_the_denominators() -> None:
 
 
 def test_a_critic_that_nobody_fits_is_refused_and_values_without_a_critic() -> None:
-    class Reading(Everything):
-        fits_values = False
+    class WithoutValues(Everything):
+        needs = frozenset({"ref_logprobs"})
 
     with pytest.raises(ValueError, match=r"ValueHead would be trained and never used: NoAdvantage"):
-        Rowwise(rows=Reading())
-    with pytest.raises(ValueError, match=r"Reading needs values, and no critic"):
-        Rowwise(rows=Reading(), critic=None)
+        Rowwise(rows=WithoutValues())
+    with pytest.raises(ValueError, match=r"Everything needs values, and no critic"):
+        Rowwise(critic=None)

@@ -63,7 +63,7 @@ def weights(module: PolicyOptimization) -> Tensor:
 class Ranked(GroupCentered):
     """Says which rows are better than their group."""
 
-    gives_extras = frozenset({"better", "level"})
+    gives = frozenset({"better", "level"})
 
     def compute(self, experience: Experience) -> Advantages:
         found = super().compute(experience).advantages
@@ -73,7 +73,7 @@ class Ranked(GroupCentered):
 class BetterAlone(DecoupledClip):
     """Learns from better rows alone."""
 
-    needs_extras = frozenset({"better", "level"})
+    needs = frozenset({"better", "level"})
 
     def surrogate(self, log_ratio: Tensor, advantages: Tensor, old_logprobs: Tensor, mask: Tensor) -> Surrogate:
         assert torch.equal(self.extra("level"), advantages / 2)
@@ -98,7 +98,7 @@ def test_what_an_advantage_leaves_reaches_the_clip_scheme() -> None:
 class FirstHalf(MaskTruncated):
     """Tokens below the mean log-prob of the whole step carry no loss."""
 
-    prepares = frozenset({"likely"})
+    gives = frozenset({"likely"})
 
     def prepare(self, minibatch: Minibatch) -> dict[str, Tensor]:
         FirstHalf.seen = minibatch
@@ -122,21 +122,21 @@ def test_a_token_weight_may_wait_for_the_step_and_then_changes_the_denominators(
 class Liar(FirstHalf):
     """Prepares something else than it says."""
 
-    prepares = frozenset({"liked"})
+    gives = frozenset({"liked"})
 
 
 def test_what_is_prepared_is_what_was_said() -> None:
-    with pytest.raises(ValueError, match=r"Liar says that it prepares \['liked'\], and has prepared \['likely'\]"):
+    with pytest.raises(ValueError, match=r"Liar says that it gives \['liked'\], and has given \['likely'\]"):
         trained(GroupRelative(sampler=GroupSampler(group_size=4), token_weight=Liar()))
 
 
 class Other(SequenceRatio):
-    prepares = frozenset({"likely"})
+    gives = frozenset({"likely"})
 
 
 class OfTheCore(FirstHalf):
     def __init__(self, name: str) -> None:
-        self.prepares = frozenset({name})
+        self.gives = frozenset({name})
 
 
 REFUSED = [

@@ -55,8 +55,8 @@ class Counting(Environment):
 
     runs = "inline"
     gives_rewards = True
-    gives_extras = frozenset({"turns"})
-    gives_turn_extras = frozenset({"length"})
+    gives = frozenset({"turns"})
+    gives_per_turn = frozenset({"length"})
 
     def begin(self, prompt: Prompt, seed: int) -> str:
         self.turn = 0

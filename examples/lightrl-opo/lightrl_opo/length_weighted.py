@@ -14,7 +14,7 @@ class LengthWeighted(Advantage):
     Source: Hao et al. 2025, arXiv:2505.23585, section 3.2.
     """
 
-    baseline = "group"
+    compares = True
 
     def compute(self, experience: Experience) -> Advantages:
         advantages = torch.zeros_like(experience.rewards)

@@ -9,18 +9,18 @@ from lightrl.algorithms.algorithm import Algorithm
 from lightrl.config.build.builder import Builder
 from lightrl.config.describe.algorithms import distribution_of, stated_by
 from lightrl.config.describe.choice import Choice
+from lightrl.config.describe.documentation import documentation
 from lightrl.parts.advantage import Advantage
 
 QUESTIONS = {
     "models": "models in memory",
     "completions": "completions per prompt",
     "advantage": "advantage",
-    "level": "one advantage per",
     "kl": "KL",
     "clip": "ratio and clipping",
     "aggregation": "aggregation",
     "without_signal": "groups of equal rewards",
-    "length_bias": "length bias",
+    "length_bias": "a token of a long completion",
     "best_for": "best for",
 }
 """The columns: field of `Facts` and heading."""
@@ -38,9 +38,7 @@ class Facts:
     completions: str
     """Of the sampler."""
     advantage: str
-    """The part, and what it compares a reward with."""
-    level: str
-    """`completion` or `token`."""
+    """The part, and its first sentence."""
     kl: str
     """Estimator, place, coefficient."""
     clip: str
@@ -50,7 +48,7 @@ class Facts:
     without_signal: str
     """What becomes of a group whose completions all scored the same."""
     length_bias: str
-    """As the aggregation states it."""
+    """What it weighs beside one of a short completion, of the same step."""
     best_for: str
     """As the algorithm states it."""
 
@@ -68,20 +66,14 @@ def facts_of(cls: type[Algorithm]) -> Facts:
         distribution=distribution_of(cls),
         models=", ".join(["policy", *critic, *algorithm.references]),
         completions=str(algorithm.sampler.group_size),
-        advantage=f"{stated.value('advantage')}, against {_against(algorithm.advantage)}",
-        level=algorithm.advantage.level,
+        advantage=f"{stated.value('advantage')}: {documentation(type(algorithm.advantage)).summary.rstrip('.')}",
         kl=_kl(algorithm),
         clip=_clip(algorithm, stated),
         aggregation=str(stated.value("aggregation")),
         without_signal=_without_signal(algorithm),
-        length_bias=algorithm.aggregation.length_bias,
+        length_bias="weighs less (1 / its length)" if algorithm.aggregation.divides_by_row_length else "weighs as much",
         best_for=algorithm.best_for,
     )
-
-
-def _against(advantage: Advantage) -> str:
-    baselines = {"group": "its group", "batch": "the batch", "values": "the critic", "none": "nothing"}
-    return advantage.against or baselines[advantage.baseline]
 
 
 def _kl(algorithm: Algorithm) -> str:
@@ -106,8 +98,8 @@ def _clip(algorithm: Algorithm, stated: Choice) -> str:
 def _without_signal(algorithm: Algorithm) -> str:
     if algorithm.sampler.zero_variance != "keep":
         return f"sampler: {algorithm.sampler.zero_variance}"
-    if algorithm.advantage.baseline != "group":
-        return f"as any other, against {_against(algorithm.advantage)}"
+    if not algorithm.advantage.compares:
+        return "as any other"
     if type(algorithm.advantage).commit is not Advantage.commit:
         return "against earlier rollouts of the prompt"
     kl = algorithm.kl is not None and (algorithm.kl.loss_coefficient > 0 or algorithm.kl.reward_coefficient > 0)

@@ -14,6 +14,7 @@ from lightrl.ops.moments import row_sum
 from lightrl.parts.base import unpack
 from lightrl.ranks import Ranks
 from lightrl.rewards.reward_set import RewardSet
+from lightrl.training.online.preparation import expected
 from lightrl.training.reports.statistics import Report
 from lightrl.types import Experience, ScoredRollout, TrainingBatch
 
@@ -98,6 +99,6 @@ def with_advantages(experience: Experience, algorithm: Algorithm, ranks: Ranks, 
     first = sum(len(other) for other in everyone[:rank])
     rows, length = slice(first, first + len(experience)), experience.input_ids.shape[1]
     returns = None if result.returns is None else result.returns[rows, :length]
-    learnt = {name: values[rows, :length] if values.dim() > 1 else values[rows] for name, values in result.extras.items()}
+    learnt = {name: values[rows, :length] if values.dim() > 1 else values[rows] for name, values in expected(part, result.extras).items()}
     found = {f.name: getattr(experience, f.name) for f in fields(Experience)} | {"extras": experience.extras | learnt}
     return TrainingBatch(**found, advantages=result.advantages[rows, :length], returns=returns), report

@@ -22,7 +22,7 @@ def terms_of(algorithm: Algorithm) -> list[Term]:
     if algorithm.kl is not None and algorithm.kl.loss_coefficient > 0:
         terms.append(KLTerm(algorithm.kl, algorithm.aggregation))
     terms += [ExtraTerm(slot, part) for slot, part in algorithm.loss_terms.items()]
-    if algorithm.critic is not None and not any(part.fits_values for part in algorithm.loss_terms.values()):
+    if algorithm.critic is not None and "values" in algorithm.advantage.needs:
         terms.append(ValueTerm(algorithm.critic))
     return terms
 

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from lightrl.algorithms.algorithm import Algorithm
+from lightrl.parts.base import Part
 from lightrl.parts.step_part import Extras, Minibatch, StepPart
 from lightrl.training.online.networks import Networks, Outputs
 from lightrl.types import PolicyOutput, ScoredRollout, TrainingBatch
@@ -26,7 +27,7 @@ def prepared(before: Minibatch, algorithm: Algorithm, current: Callable[[Trainin
         current: log-probs and outputs of the current policy, `[N, L]` each; asked if a part reads them.
     """
     rows = before.rows
-    preparing = [part for part in algorithm.parts.values() if isinstance(part, StepPart) and part.prepares]
+    preparing = [part for part in algorithm.parts.values() if isinstance(part, StepPart) and part.gives]
     if not preparing:
         return rows
     now = replace(before, output=current(rows)) if any(part.reads_policy for part in preparing) else before
@@ -50,8 +51,8 @@ def current_output(rows: TrainingBatch, read: Outputs, networks: Networks) -> Po
     return PolicyOutput(found.pop(LOGPROBS), found)
 
 
-def expected(part: StepPart, extras: Extras) -> Extras:
-    """The outcome of a part's preparation; a ValueError if it is something else than it says."""
-    if extras.keys() != part.prepares:
-        raise ValueError(f"{type(part).__name__} says that it prepares {sorted(part.prepares)}, and has prepared {sorted(extras)}")
+def expected(part: Part, extras: Extras) -> Extras:
+    """The extras that a part leaves; a ValueError if they are others than it says."""
+    if extras.keys() != part.gives:
+        raise ValueError(f"{type(part).__name__} says that it gives {sorted(part.gives)}, and has given {sorted(extras)}")
     return extras

@@ -34,9 +34,9 @@ class EnvironmentByColumn(Environment):
         self.runs = "process" if any(environment.runs == "process" for environment in environments.values()) else "inline"
         self.gives_rewards = any(environment.gives_rewards for environment in environments.values())
         self.describes_tools = all(environment.describes_tools for environment in environments.values())
-        self.gives_extras = frozenset[str]().union(*(environment.gives_extras for environment in environments.values()))
-        self.gives_turn_extras = frozenset[str]().union(*(environment.gives_turn_extras for environment in environments.values()))
-        if both := self.gives_extras & self.gives_turn_extras:
+        self.gives = frozenset[str]().union(*(environment.gives for environment in environments.values()))
+        self.gives_per_turn = frozenset[str]().union(*(environment.gives_per_turn for environment in environments.values()))
+        if both := self.gives & self.gives_per_turn:
             raise ValueError(
                 f"EnvironmentByColumn: {', '.join(sorted(both))} is a number of a turn in one environment and of an episode in another: "
                 "rename one of them"

@@ -49,7 +49,7 @@ class SmoothedAdvantage(Advantage):
     Source: Yang et al. 2025 (DCPO), arXiv:2509.02333, section 3.2, eq. 5 to 7, appendix A.7.
     """
 
-    baseline = "group"
+    compares = True
 
     def __init__(self) -> None:
         self._history: dict[str, History] = {}

@@ -5,10 +5,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from lightrl import Advantage, Advantages, Experience, Output, Ranks, Statistic
-
-FINEST: tuple[Literal["token", "turn", "completion"], ...] = ("token", "turn", "completion")
-"""Levels, the finest first."""
+from lightrl import Advantage, Advantages, Experience, Ranks, Statistic
 
 
 class AdvantageSum(Advantage):
@@ -50,27 +47,13 @@ class AdvantageSum(Advantage):
         if len(fitting) > 1:
             raise ValueError(f"AdvantageSum.advantages {', '.join(fitting)} each fit the critic to returns of their own: keep one of them")
         parts = self.advantages.values()
-        baselines = {part.baseline for part in parts}
-        self.baseline = baselines.pop() if len(baselines) == 1 else "none"
-        self.compares = any(part.compares or part.baseline == "group" for part in parts)
-        self.level = next(found for found in FINEST if any(part.level == found for part in parts))
-        self.needs_rewards = any(part.needs_rewards for part in parts)
-        self.imitates = all(part.imitates for part in parts)
-        self.against = "; ".join(part.against for part in parts if part.against)
-        self.needs_extras = frozenset[str]().union(*(part.needs_extras for part in parts))
-        self.extras_per_token = frozenset[str]().union(*(part.extras_per_token for part in parts))
-        given = [name for part in parts for name in sorted(part.gives_extras)]
-        self.gives_extras = frozenset(given)
+        given = [name for part in parts for name in sorted(part.gives)]
         if twice := sorted({name for name in given if given.count(name) > 1}):
             raise ValueError(f"AdvantageSum.advantages: two of them leave the extra {', '.join(twice)}: rename one of them")
 
     @property
-    def needs(self) -> frozenset[str]:
-        return frozenset[str]().union(*(part.needs for part in self.advantages.values()))
-
-    @property
-    def old_outputs(self) -> tuple[Output, ...]:
-        return tuple(output for part in self.advantages.values() for output in part.old_outputs)
+    def needs_rewards(self) -> bool:
+        return any(part.needs_rewards for part in self.advantages.values())
 
     def compute(self, experience: Experience) -> Advantages:
         total, returns = torch.zeros_like(experience.token_rewards), None

@@ -63,10 +63,13 @@ class PrivilegedTeacher(Reference):
         if not self.templates:
             raise ValueError("PrivilegedTeacher needs at least one template of a prompt")
         self.reference = FrozenReference() if reference is None else reference
-        self.needs_rewards = any("solution" in names for names in self.templates.values())
         self.reward, self.right_from, self.chat_template_kwargs = reward, right_from, chat_template_kwargs or {}
         inner = self.reference
         self.wants_adapters, self.starts_as_policy, self.gives_logits = inner.wants_adapters, inner.starts_as_policy, inner.gives_logits
+
+    @property
+    def needs_rewards(self) -> bool:
+        return any("solution" in names for names in self.templates.values())
 
     def contexts(self, rows: ScoredRollout, policy: nn.Module) -> Sequence[Sequence[int]]:
         """See `Reference.contexts`.

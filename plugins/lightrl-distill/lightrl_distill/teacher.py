@@ -1,7 +1,7 @@
 """Parts that learn from a teacher: divergences over the whole vocabulary, their loss, and the reverse KL as an advantage."""
 
 import math
-from typing import Annotated, Literal
+from typing import Annotated
 
 import torch
 from annotated_types import Ge, Gt, Le, Lt
@@ -152,8 +152,6 @@ class TeacherAdvantage(Advantage):
 
     needs = frozenset({"teacher_logprobs"})
     needs_rewards = False
-    against = "the teacher"
-    level: Literal["completion", "turn", "token"] = "token"
 
     def __init__(self, gamma: Annotated[float, Ge(0), Le(1)] = 0.0) -> None:
         """

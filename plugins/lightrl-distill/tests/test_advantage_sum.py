@@ -54,11 +54,10 @@ def test_what_is_zero_everywhere_stays_zero() -> None:
 def test_it_asks_for_what_its_advantages_ask_for() -> None:
     both = AdvantageSum({"critic": GAE(), "group": GroupNormalized()})
     assert both.needs == {"values"}
-    assert (both.baseline, both.compares, both.level) == ("none", True, "token")
+    assert both.compares
     assert both.compute(rows(values=torch.zeros_like(rows().token_rewards))).returns is not None
     without = AdvantageSum({"critic": GAE(), "group": GroupNormalized()}, weights={"critic": 0})
     assert without.needs == frozenset()
-    assert without.level == "completion"
 
 
 def test_a_group_of_one_is_refused_where_one_of_them_compares() -> None:

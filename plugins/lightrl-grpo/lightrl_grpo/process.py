@@ -17,8 +17,7 @@ class StepNormalized(Advantage):
     Source: Shao et al. 2024 (GRPO), arXiv:2402.03300, section 4.1.3.
     """
 
-    baseline = "group"
-    level = "token"
+    compares = True
 
     def __init__(self, ddof: Annotated[int, Ge(0), Le(1)] = 1, eps: Annotated[float, Ge(0)] = 1e-6) -> None:
         """

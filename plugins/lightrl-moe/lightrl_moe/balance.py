@@ -70,7 +70,7 @@ class RouterBalance(LossTerm):
     (DeepSeekMoE), arXiv:2401.06066, eqs. 12 to 14.
     """
 
-    prepares = frozenset({LOAD})
+    gives = frozenset({LOAD})
 
     def __init__(self, coefficient: Annotated[float, Ge(0), Le(1e15)] = 0.001, aggregation: Aggregation | None = None) -> None:
         """

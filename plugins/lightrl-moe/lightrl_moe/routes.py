@@ -87,8 +87,6 @@ def _obey(router: nn.Module, args: object, answer: Any) -> Any:
 class _Routed(StepPart):
     """Base of the ratios of mixtures: the routes before the first step on a rollout, and those of now."""
 
-    needs_extras = extras_per_token = frozenset({OLD_ROUTES})
-
     outputs = old_outputs = rollout_outputs = (Routes(),)
 
     def rerouted(self) -> dict[str, Tensor]:

@@ -1,7 +1,7 @@
 """REINFORCE (Williams 1992) with its baselines, and those of its kind that have another one: ReMax and RLOO."""
 
 from abc import abstractmethod
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import torch
 from annotated_types import Ge, Lt
@@ -63,8 +63,6 @@ class BatchCentered(CentredReturn):
     Source: Williams 1992 (REINFORCE), Machine Learning 8, section 4.
     """
 
-    baseline: Literal["group", "batch", "values", "none"] = "batch"
-
     def baseline_of(self, experience: Experience, first: Tensor) -> Tensor:
         return torch.full_like(first, _mean(first, experience.ranks, otherwise=0.0))
 
@@ -76,8 +74,6 @@ class MovingAverageCentered(CentredReturn):
 
     Source: Williams 1992 (REINFORCE), Machine Learning 8, section 4 (reinforcement comparison).
     """
-
-    against = "a moving average"
 
     def __init__(self, decay: Annotated[float, Ge(0), Lt(1)] = 0.9, gamma: float = 1.0) -> None:
         """
@@ -133,7 +129,7 @@ class REINFORCE(Algorithm):
 class GreedyBaselineSampler(GroupSampler):
     """Has each prompt completed greedily besides, and remembers what that scored; nothing is learnt from the greedy rows."""
 
-    gives_extras = frozenset({GREEDY})
+    gives = frozenset({GREEDY})
 
     def __init__(self, group_size: int = 1) -> None:
         """
@@ -161,8 +157,7 @@ class GreedyCentered(CentredReturn):
     Source: Li et al. 2023 (ReMax), arXiv:2310.10505, algorithm 1.
     """
 
-    needs_extras = frozenset({GREEDY})
-    against = "the greedy completion"
+    needs = frozenset({GREEDY})
 
     def baseline_of(self, experience: Experience, first: Tensor) -> Tensor:
         """See `CentredReturn.baseline_of`. ValueError: the sampler left no greedy reward."""

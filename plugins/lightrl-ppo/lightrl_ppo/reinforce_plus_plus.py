@@ -56,9 +56,8 @@ class WhitenedReturn(DiscountedReturn):
         self.over, self.baseline, self.eps = over, baseline, eps
 
     @property
-    def against(self) -> str:
-        """See `Advantage.against`."""
-        return "its group, in units of the batch" if self.baseline == "group" else "the batch"
+    def compares(self) -> bool:
+        return self.baseline == "group"
 
     def compute(self, experience: Experience) -> Advantages:
         mask = experience.response_mask & experience.scorable[:, None]

@@ -68,11 +68,7 @@ class DROLoss(RowLoss):
         self.tau, self.value, self.value_coefficient = tau, value, value_coefficient
 
     @property
-    def fits_values(self) -> bool:
-        return self.value == "critic"
-
-    @property
-    def whole_groups(self) -> bool:
+    def compares(self) -> bool:
         # the value of a prompt is a mean over the group's completions in the step
         return self.value == "group"
 
@@ -80,14 +76,14 @@ class DROLoss(RowLoss):
     def needs(self) -> frozenset[str]:
         if not self.coefficient:
             return frozenset()
-        return frozenset({"ref_logprobs", "values"} if self.fits_values else {"ref_logprobs"})
+        return frozenset({"ref_logprobs", "values"} if self.value == "critic" else {"ref_logprobs"})
 
     @property
-    def prepares(self) -> frozenset[str]:
-        return frozenset({VALUE} if self.coefficient and not self.fits_values else ())
+    def gives(self) -> frozenset[str]:
+        return frozenset({VALUE} if self.coefficient and self.compares else ())
 
     def prepare(self, minibatch: Minibatch) -> dict[str, Tensor]:
-        if self.fits_values:
+        if self.value == "critic":
             return {}
         rows, mask = minibatch.rows, minibatch.rows.response_mask
         log_ratio = torch.where(mask, minibatch.output.logprobs - rows.needed("ref_logprobs"), 0.0).sum(1)
@@ -96,10 +92,10 @@ class DROLoss(RowLoss):
 
     def row_loss(self, completions: Likelihood, experience: TrainingBatch, output: PolicyOutput) -> WithStatistics:
         held = experience.rewards - self.tau * completions.log_ratio
-        learnt = experience.first_sampled(output.needed("values")) if self.fits_values else completions.prepared[VALUE].to(held)
+        learnt = experience.first_sampled(output.needed("values")) if self.value == "critic" else completions.prepared[VALUE].to(held)
         value = learnt.detach()
         loss = (held - value).square() / (2 * self.tau)
-        if self.fits_values:
+        if self.value == "critic":
             loss = loss + self.value_coefficient * (learnt - held.detach()).square() / 2
         statistics = {"dro/value": value, "dro/log_ratio": completions.log_ratio.detach(), "dro/error": (held - value).detach().abs()}
         return WithStatistics(loss, statistics)

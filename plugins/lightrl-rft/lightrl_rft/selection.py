@@ -19,6 +19,7 @@ class BestOfGroup(TokenWeight):
     Source: Dong et al. 2023 (RAFT), arXiv:2304.06767, algorithm 1.
     """
 
+    needs_rewards = True
     compares = True
 
     def __init__(self, at_least: float | None = None) -> None:
@@ -42,6 +43,8 @@ class AtLeast(TokenWeight):
     Source: Yuan et al. 2023 (RFT), arXiv:2308.01825, section 3.3; Gulcehre et al. 2023 (ReST), arXiv:2308.08998, eq. 2.
     """
 
+    needs_rewards = True
+
     def __init__(self, threshold: float = 1.0) -> None:
         """
         Args:
@@ -59,6 +62,7 @@ class BestAndWorst(TokenWeight):
     Source: Guo et al. 2024 (OAIF), arXiv:2402.04792, section 3.
     """
 
+    needs_rewards = True
     compares = True
 
     def weights(self, experience: Experience) -> Tensor:
@@ -98,8 +102,7 @@ class Imitation(Advantage):
     Source: Dong et al. 2023 (RAFT), arXiv:2304.06767, algorithm 1, step 3.
     """
 
-    imitates = True
-    against = "nothing: what was kept is imitated"
+    needs_rewards = False
 
     def compute(self, experience: Experience) -> Advantages:
         return Advantages(broadcast_to_tokens(torch.ones_like(experience.rewards), experience))
@@ -117,8 +120,7 @@ class BestAgainstWorst(Advantage):
     """
 
     needs = frozenset({"ref_logprobs"})
-    baseline = "group"
-    against = "the other completion of the pair, by DPO's implicit reward"
+    compares = True
 
     def __init__(self, beta: Annotated[float, Gt(0)] = 0.1) -> None:
         """

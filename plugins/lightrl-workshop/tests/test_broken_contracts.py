@@ -142,7 +142,6 @@ def test_what_stands_behind_a_right_move_is_tried_where_the_environment_shows_it
 class ByOldEntropy(GroupCentered):
     """Its numbers are less where the old policy was undecided; it declares the old output and nothing else."""
 
-    level = "token"
     old_outputs = (Entropy(),)
 
     def compute(self, experience: Any) -> Advantages:
@@ -172,7 +171,7 @@ class AgainstFirstTurns(Discounted):
 
 
 def test_equal_rewards_of_discounted_turns_give_0(tmp_path: Path) -> None:
-    equal = "equal rewards give exactly 0 where the group is the baseline"
+    equal = "equal rewards give exactly 0 where completions of one prompt are compared"
     assert broken_by("advantage", Discounted, tmp_path) == []
     assert equal in broken_by("advantage", AgainstFirstTurns, tmp_path)
 

@@ -109,7 +109,7 @@ def parts() -> list[Any]:
 
 
 def check(kind: str, part: Any) -> None:
-    for rows in exact_experiences(part) if isinstance(part, StepPart) and part.prepares else ():
+    for rows in exact_experiences(part) if isinstance(part, StepPart) and part.gives else ():
         with OnlyFloat64():
             part.prepare(minibatch(part, rows))
     for micro in exact_micros(part) if kind in PER_TOKEN else ():

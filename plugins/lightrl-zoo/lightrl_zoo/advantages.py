@@ -31,7 +31,7 @@ class MeanScaled(Advantage):
     Source: Tajwar et al. 2026 (MaxRL), arXiv:2602.02710, algorithm 1 and theorem 5; eps as in the authors' code.
     """
 
-    baseline = "group"
+    compares = True
 
     def __init__(self, eps: Annotated[float, Ge(0)] = 1e-6) -> None:
         """
@@ -68,8 +68,6 @@ class BatchNormalized(Advantage):
 
     Source: Liu et al. 2026 (GDPO), arXiv:2601.05242, the normalisation of the sum over the batch.
     """
-
-    baseline = "batch"
 
     def __init__(self, eps: Annotated[float, Ge(0)] = 1e-6) -> None:
         """
@@ -111,7 +109,7 @@ class PassAtK(Advantage):
     Source: Chen et al. 2025, arXiv:2508.10751, eqs. 11, 12, 14 and 15; k = 4 as in its experiments.
     """
 
-    baseline = "group"
+    compares = True
 
     def __init__(self, k: Annotated[int, Ge(1)] = 4, threshold: float = 0.0) -> None:
         """
@@ -149,7 +147,7 @@ class BestOverSecond(Advantage):
     Source: verl's `adv_estimator: grpo_passk`, after arXiv:2503.19595.
     """
 
-    baseline = "group"
+    compares = True
 
     def __init__(self, normalized: bool = False, eps: Annotated[float, Ge(0)] = 1e-6) -> None:
         """
@@ -197,8 +195,6 @@ class LengthAdaptiveGAE(Advantage):
     """
 
     needs = frozenset({"values"})
-    baseline = "values"
-    level = "token"
 
     def __init__(self, alpha: Annotated[float, Gt(0)] = 0.05, gamma: Annotated[float, Ge(0), Le(1)] = 1.0, whitened: bool = True) -> None:
         """

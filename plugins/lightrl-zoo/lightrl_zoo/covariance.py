@@ -43,7 +43,7 @@ class CovarianceClip(DecoupledClip):
     """
 
     token_ratio_only = True
-    prepares = frozenset({DROPPED})
+    gives = frozenset({DROPPED})
 
     def __init__(
         self,
@@ -123,7 +123,7 @@ class CovarianceKL(LossTerm):
         self.share = share
 
     @property
-    def prepares(self) -> frozenset[str]:
+    def gives(self) -> frozenset[str]:
         return frozenset({TIED} if self.coefficient else ())
 
     def prepare(self, minibatch: Minibatch) -> dict[str, Tensor]:

@@ -29,7 +29,7 @@ class GroupCenteredScaled(Advantage):
     Source: Chu et al. 2025 (GPG), arXiv:2504.02546, section 3, with F_norm = 1.
     """
 
-    baseline = "group"
+    compares = True
 
     def compute(self, experience: Experience) -> Advantages:
         statistics = group_statistics(experience.rewards, experience.group, experience.scorable)

@@ -33,9 +33,11 @@ class TopEntropy(ClipScheme):
         """
         self.clip, self.share, self.by = clip, share, by
         self.token_ratio_only, self.row_constant, self.bounded = clip.token_ratio_only, clip.row_constant, clip.bounded
-        self.silent_without_advantage, self.needs_extras = clip.silent_without_advantage, clip.needs_extras
-        self.prepares = clip.prepares | {KEPT}
-        self.extras_per_token = clip.extras_per_token
+        self.silent_without_advantage = clip.silent_without_advantage
+
+    @property
+    def gives(self) -> frozenset[str]:
+        return self.clip.gives | {KEPT}
 
     @property
     def outputs(self) -> tuple[Output, ...]:

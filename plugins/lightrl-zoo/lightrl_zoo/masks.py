@@ -13,7 +13,6 @@ from lightrl import (
     GroupCentered,
     GroupRelative,
     Minibatch,
-    Output,
     PolicyGradient,
     Surrogate,
     TokenMean,
@@ -132,12 +131,6 @@ class OffPolicyMask(ClipScheme):
         self.clip, self.threshold = clip, threshold
         self.token_ratio_only, self.row_constant = clip.token_ratio_only, clip.row_constant
         self.silent_without_advantage = clip.silent_without_advantage
-        self.needs_extras, self.prepares = clip.needs_extras, clip.prepares
-        self.extras_per_token = clip.extras_per_token
-
-    @property
-    def outputs(self) -> tuple[Output, ...]:
-        return self.clip.outputs
 
     def prepare(self, minibatch: Minibatch) -> Mapping[str, Tensor]:
         return self.clip.prepare(minibatch)

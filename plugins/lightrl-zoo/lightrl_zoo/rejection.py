@@ -20,9 +20,6 @@ class Rejection(RolloutCorrection):
             importance: gives the weights of what is kept; null: 1 each.
         """
         self.importance = importance
-        if importance is not None:
-            self.needs_extras, self.prepares = importance.needs_extras, importance.prepares
-            self.extras_per_token = importance.extras_per_token
 
     @abstractmethod
     def kept(self, log_ratio: Tensor, mask: Tensor) -> tuple[Tensor, Mapping[str, Tensor | Statistic]]:

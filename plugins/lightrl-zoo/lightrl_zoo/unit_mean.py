@@ -29,11 +29,13 @@ class UnitMean(RolloutCorrection):
         Raises:
             ValueError: the other correction divides by a mean as well.
         """
-        if MEAN in correction.prepares:
+        if MEAN in correction.gives:
             raise ValueError(f"UnitMean divides weights by their mean, and {type(correction).__name__} within it does so already")
         self.correction, self.level = correction, level
-        self.needs_extras, self.prepares = correction.needs_extras, correction.prepares | {MEAN}
-        self.extras_per_token = correction.extras_per_token
+
+    @property
+    def gives(self) -> frozenset[str]:
+        return self.correction.gives | {MEAN}
 
     def prepare(self, minibatch: Minibatch) -> Mapping[str, Tensor]:
         rows, mask, inner = minibatch.rows, minibatch.mask, self.correction.prepare(minibatch)

@@ -128,9 +128,9 @@ def test_equal_values_are_told_apart_by_random_numbers_and_not_by_their_place() 
 
 def test_a_scheme_within_another_is_prepared_too() -> None:
     nested = OffPolicyMask(clip=TopEntropy(clip=CovarianceClip()))
-    assert nested.prepares == {"clip_cov", "high_entropy"}
+    assert nested.gives == {"clip_cov", "high_entropy"}
     assert [output.name for output in nested.outputs] == ["entropy"]
-    assert nested.prepare(step(entropy=[[0.5, 0.1, 0.4], [0.9, 0.2, 0.3]])).keys() == nested.prepares
+    assert nested.prepare(step(entropy=[[0.5, 0.1, 0.4], [0.9, 0.2, 0.3]])).keys() == nested.gives
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
@@ -160,7 +160,7 @@ def test_several_steps_without_a_clip_are_held_by_the_term() -> None:
 
 def test_a_run_without_the_term_prepares_nothing() -> None:
     term: LossTerm = CovarianceKL(coefficient=0)
-    assert term.prepares == frozenset()
+    assert term.gives == frozenset()
 
 
 @pytest.mark.parametrize("build", [lambda: CovarianceClip(lower=2, upper=1), lambda: TopEntropy(share=0), lambda: CovarianceKL(share=1)])

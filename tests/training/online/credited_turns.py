@@ -6,21 +6,33 @@ python credited_turns.py RANKS FILE
 from __future__ import annotations
 
 import sys
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from lightrl_workshop import gradient_of_step
 from torch import Tensor
 
-from lightrl import Advantages, Environment, Experience, GroupCentered, GroupRelative, GroupSampler, Prompt, Reply, TinyPolicy, hookimpl
+from lightrl import (
+    Advantages,
+    Environment,
+    Experience,
+    GroupCentered,
+    GroupRelative,
+    GroupSampler,
+    PerToken,
+    Prompt,
+    Reply,
+    TinyPolicy,
+    hookimpl,
+)
 
 
 class Larger(Environment):
     """Three turns; a turn is as good as the share of its characters that are digits above four."""
 
     runs = "inline"
-    gives_extras = frozenset({"good_turns"})
-    gives_turn_extras = frozenset({"credit"})
+    gives = frozenset({"good_turns"})
+    gives_per_turn = frozenset({"credit"})
 
     def begin(self, prompt: Prompt, seed: int) -> str:
         self.turn, self.good = 0, 0
@@ -38,9 +50,7 @@ class Larger(Environment):
 class CreditedTurns(GroupCentered):
     """The advantage of the group, with the credit of each turn, in episodes with good turns."""
 
-    level: Literal["completion", "turn", "token"] = "turn"
-    needs_extras = frozenset({"credit", "good_turns"})
-    extras_per_token = frozenset({"credit"})
+    needs = frozenset({PerToken("credit"), "good_turns"})
 
     def compute(self, experience: Experience) -> Advantages:
         found = super().compute(experience).advantages

@@ -39,6 +39,7 @@ from lightrl import (
 from lightrl.algorithms.declaration import slots_of
 from lightrl.algorithms.extras import asked_of, refuse_missing_extras
 from lightrl.kinds import KINDS
+from lightrl.parts.base import extras_of
 from lightrl.parts.function import Function
 from lightrl.registry.classes import registry
 from lightrl.training.online.rollout_collector import tell_engine
@@ -79,8 +80,8 @@ def bundle(chosen: dict[str, Any]) -> Algorithm:
     """The pair in an algorithm that gives each of the two what it needs, and is neutral otherwise."""
     slots: dict[str, Any] = dict(chosen)
     if "advantage" in chosen:
-        wanted = chosen["advantage"].needs_extras
-        giving = (make(sampler) for sampler in parts("sampler") if wanted <= sampler.gives_extras)
+        wanted = extras_of(chosen["advantage"])
+        giving = (made for made in map(make, parts("sampler")) if wanted <= made.gives)
         slots.setdefault("sampler", next(giving) if wanted else GroupSampler(4))
     elif "critic" in chosen:
         slots["advantage"] = GAE()
@@ -89,7 +90,7 @@ def bundle(chosen: dict[str, Any]) -> Algorithm:
     needy = slots.get("advantage", GroupNormalized())
     if any("values" in part.needs for part in (needy, *slots.values())):
         slots.setdefault("critic", ValueHead())
-    if needy.imitates:
+    if not needy.needs_rewards and not needy.needs:
         slots.setdefault("token_weight", MaskTruncated())
     if "reference" in chosen:
         slots.setdefault("kl", KLPenalty(loss_coefficient=0.1))

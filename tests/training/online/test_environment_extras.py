@@ -116,20 +116,20 @@ def test_an_advantage_reads_them_and_a_record_keeps_them() -> None:
 class Misspelt(Larger):
     """Declares another name."""
 
-    gives_turn_extras = frozenset({"credits"})
+    gives_per_turn = frozenset({"credits"})
 
 
 class OfEpisodes(Larger):
     """One credit for the whole episode."""
 
-    gives_extras = frozenset({"credit", "good_turns"})
-    gives_turn_extras = frozenset()
+    gives = frozenset({"credit", "good_turns"})
+    gives_per_turn = frozenset()
 
 
 class TwoGivers(DecoupledClip):
     """Prepares what the environment gives."""
 
-    prepares = frozenset({"credit"})
+    gives = frozenset({"credit"})
 
 
 REFUSED = [
@@ -174,7 +174,7 @@ def test_one_and_two_ranks_take_the_same_step(tmp_path: Path) -> None:
 
 def test_unused_extras_change_nothing() -> None:
     class Silent(Larger):
-        gives_extras = gives_turn_extras = frozenset()
+        gives = gives_per_turn = frozenset()
 
         def reply(self, completion: str) -> Reply:
             return super().reply(completion)._replace(extras=None)
@@ -182,4 +182,4 @@ def test_unused_extras_change_nothing() -> None:
     spoken, silent = rolled(Larger()), rolled(Silent())
     assert torch.equal(spoken.input_ids, silent.input_ids)
     assert silent.extras == {}
-    assert CreditedTurns.needs_extras == spoken.extras.keys()
+    assert CreditedTurns.needs == spoken.extras.keys()

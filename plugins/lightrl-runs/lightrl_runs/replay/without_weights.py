@@ -104,7 +104,7 @@ def refuse_lacking(records: Sequence[Record], algorithm: Algorithm, values: bool
             f"rollout is made. The record is of {run}, and has of these: {has}"
         )
     largest = int(torch.unique(record.scored.group, return_counts=True)[1].max()) if len(record.scored) else 0
-    if (advantage.compares or advantage.baseline == "group") and largest < 2:
+    if advantage.compares and largest < 2:
         raise ValueError(
             f"{type(advantage).__name__} of {name} compares completions of one prompt, and the record of {run} has one for each prompt"
         )

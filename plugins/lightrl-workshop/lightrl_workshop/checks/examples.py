@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from lightrl.ops.turns import turn_ends
-from lightrl.parts.base import Output, Part, TrunkOutput
+from lightrl.parts.base import Output, Part, PerToken, TrunkOutput, extras_of
 from lightrl.parts.output import OLD
 from lightrl.types import Experience, Outcome, TrainingBatch
 from lightrl_workshop.experience import PROMPT, experience
@@ -123,7 +123,7 @@ def experiences(part: Part | None = None) -> Iterator[TrainingBatch]:
 def read_extras(part: Part, rows: TrainingBatch, numbers: Tensor) -> dict[str, Tensor]:
     """The extras and old outputs that a part reads, each of the shape that it says, from numbers `[N, 1]` or `[N, L]` in [0, 1)."""
     on_tokens = torch.where(rows.response_mask, numbers, 0.0)
-    read = {name: on_tokens if name in part.extras_per_token else numbers[:, 0] for name in part.needs_extras}
+    read: dict[str, Tensor] = {name: on_tokens if isinstance(name, PerToken) else numbers[:, 0] for name in extras_of(part)}
     return read | {f"{OLD}{output.name}": likely(output, on_tokens) for output in part.old_outputs}
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from lightrl.algorithms.algorithm import Algorithm
 from lightrl.algorithms.extras import unmet
+from lightrl.parts.base import PerToken
 from lightrl.parts.environment import Reply, SingleTurn, declared_extras
 from lightrl.parts.reference import Reference
 from lightrl_workshop.toy import small_digits
@@ -21,7 +22,7 @@ class Telling(SingleTurn):
             turn_extras: names of numbers of the turn.
         """
         super().__init__()
-        self.gives_extras, self.gives_turn_extras = frozenset(extras), frozenset(turn_extras)
+        self.gives, self.gives_per_turn = frozenset(extras), frozenset(turn_extras)
 
     def reply(self, completion: str) -> Reply:
         """See `Environment.reply`."""
@@ -30,8 +31,8 @@ class Telling(SingleTurn):
 
 def lacking(algorithm: Algorithm) -> dict[str, list[str]]:
     """The arguments of a `Telling` that gives the extras which an algorithm reads and none of its parts leaves."""
-    missing = [(part, name) for part, names in unmet(algorithm, algorithm.sampler.gives_extras).items() for name in names]
-    of_turns = {name for part, name in missing if name in part.extras_per_token}
+    missing = [(part, name) for part, names in unmet(algorithm, algorithm.sampler.gives).items() for name in names]
+    of_turns = {name for part, name in missing if isinstance(name, PerToken)}
     return {"extras": sorted({name for _, name in missing} - of_turns), "turn_extras": sorted(of_turns)}
 
 

@@ -12,6 +12,7 @@ from torch import Tensor
 from lightrl.algorithms.algorithm import Algorithm, GroupRelative
 from lightrl.ops.turns import turn_starts
 from lightrl.parts.advantage import Advantage
+from lightrl.parts.base import parts_within
 from lightrl.ranks import Ranks
 from lightrl.training.online.experience import with_advantages
 from lightrl.types import TrainingBatch
@@ -25,8 +26,9 @@ from lightrl_workshop.checks.check import (
     expect_statistics,
     round_trip,
 )
-from lightrl_workshop.checks.examples import alike, brief, experiences, poisoned, shuffled
+from lightrl_workshop.checks.examples import alike, brief, experiences, poisoned, read_extras, shuffled
 from lightrl_workshop.checks.token_numbers import no_influence_checks
+from lightrl_workshop.experience import experience
 from lightrl_workshop.ranks import on_ranks
 
 KIND = "advantage"
@@ -114,7 +116,7 @@ def expect_same_on_ranks(make: Make[Advantage], rows: TrainingBatch, rollouts: i
 @contract_check(KIND, "better rows never get less, and in some groups more")
 def direction(make: Make[Advantage]) -> None:
     """Among equal completions of one prompt, in groups of 2, 4 and 8 with one or half of them right, unless none is compared or read."""
-    if make().imitates or not make().needs_rewards:
+    if not make().needs_rewards:
         return
     strict = False
     for rewards in ([1.0, 0.0], [1.0, 0.0, 0.0, 0.0], [1.0, 1.0, 0.0, 0.0], [1.0] + 7 * [0.0], 4 * [1.0] + 4 * [0.0]):
@@ -127,10 +129,23 @@ def direction(make: Make[Advantage]) -> None:
     expect(strict, "a row with reward 1 must get more than a row with reward 0 in some group", advantages=found, **brief(rows))
 
 
-@contract_check(KIND, "equal rewards give exactly 0 where the group is the baseline")
+@contract_check(KIND, "compares is declared where a completion that is alone in its group gets 0, whatever its reward")
+def alone(make: Make[Advantage]) -> None:
+    part = make()
+    if part.compares or not part.needs_rewards:
+        return
+    rows = experience([1.0, 0.0, 3.0, -2.0], lengths=[1] * 4, group=[0, 1, 2, 3])
+    rows = replace(rows, values=torch.zeros_like(rows.token_rewards), ref_logprobs=torch.zeros_like(rows.token_rewards))
+    rows.extras = read_extras(part, rows, torch.full((4, 1), 0.25))
+    what = "without other completions of its prompt each row gets 0, so declare compares = True"
+    expect(bool(part.compute(rows).advantages.any()), what, **brief(rows))
+
+
+@contract_check(KIND, "equal rewards give exactly 0 where completions of one prompt are compared")
 def equal_rewards(make: Make[Advantage]) -> None:
     part = make()
-    if part.baseline != "group":
+    # one that holds others gives 0 only where each of them does
+    if not all(inner.compares for inner in [part, *parts_within(part).values()]):
         return
     for reward in (0.0, 1.0, 0.1, 1e6 / 3):
         for rows in experiences(make()):

@@ -70,11 +70,11 @@ def divides(make: Make[Aggregation]) -> None:
     expect(same == declared, f"divides_by_row_length is {declared}, and rows of 4 and 2 tokens weigh", weights_of_rows=rows)
 
 
-@contract_check_on(KIND, "whole_groups is declared if the weights depend on the number of prompts", lambda part: micros())
+@contract_check_on(KIND, "compares is declared if the weights depend on the number of prompts", lambda part: micros())
 def counts_prompts(make: Make[Aggregation], micro: Micro) -> None:
     step = counts(micro)
     more = replace(step, prompts=step.prompts + 2)
     one, other = (unpack(make().weights(micro.token_weight, micro.group, given))[0] for given in (step, more))
-    if not make().whole_groups:
-        what = "they differ with the number of prompts, which minibatches of rows count several times: declare whole_groups"
+    if not make().compares:
+        what = "they differ with the number of prompts, which minibatches of rows count several times: declare compares"
         expect_same(one, other, what, 1e-6, token_weight=micro.token_weight)

@@ -59,7 +59,7 @@ def sign(make: Make[ClipScheme], micro: Micro) -> None:
         example = replace(micro, log_ratio=torch.zeros_like(micro.log_ratio)) if on_policy else micro
         push = (-surrogate(make(), example)[1] * example.advantages)[example.mask]
         if on_policy:
-            upwards = (push > 0) | ((push == 0) & bool(make().prepares))
+            upwards = (push > 0) | ((push == 0) & bool(make().gives))
             expect(upwards, "at ratio 1 the gradient must go the way of the advantage", push=push, **brief(example))
         else:
             expect(push >= 0, "the gradient goes against the advantage", push=push, **brief(example))

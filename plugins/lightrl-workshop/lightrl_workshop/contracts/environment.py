@@ -152,8 +152,8 @@ def rewards_are_declared(make: Make[Environment]) -> None:
 @contract_check(KIND, "its replies give the extras that it declares, each of them in some reply")
 def extras_are_declared(make: Make[Environment]) -> None:
     part, given = make(), set[str]()
-    both = sorted(part.gives_extras & part.gives_turn_extras)
-    expect(not both, f"{', '.join(both)} is in gives_extras, of the episode, and in gives_turn_extras, of a turn: keep it in one of them")
+    both = sorted(part.gives & part.gives_per_turn)
+    expect(not both, f"{', '.join(both)} is in gives, of the episode, and in gives_per_turn, of a turn: keep it in one of them")
     for prompt in part.example_prompts() if declared_extras(part) else ():
         for answers in [answers for seed in SEEDS for answers in episodes(make, prompt, seed)]:
             given |= {name for answer in answers if answer.reply is not None for name in answer.reply.extras or ()}

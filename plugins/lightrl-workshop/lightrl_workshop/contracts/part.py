@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from difflib import get_close_matches
 
 import torch
 from torch import Tensor
@@ -26,9 +27,10 @@ def known_needs(make: Make[Registered]) -> None:
     """A part that asks for numbers that it never gets breaks most other checks as well, and this one says why."""
     part = make()
     needs = frozenset(part.needs)
-    # an algorithm may have references in slots of its own, and refuses a word that none of them has
-    unknown = sorted(word for word in needs - NEEDS if not word.endswith("_logprobs"))
-    expect(not unknown, f"it needs {unknown}, and a part may need: {', '.join(sorted(NEEDS))}")
+    # an algorithm may have references in slots of its own, and extras of any name: it refuses what nothing gives
+    alike = {word: get_close_matches(word, NEEDS, n=1, cutoff=0.8) for word in needs - NEEDS}
+    misspelt = [f"{word} ({near[0]}?)" for word, near in sorted(alike.items()) if near]
+    expect(not misspelt, f"it needs {', '.join(misspelt)}; the core gives {', '.join(sorted(NEEDS))}, and other names are extras")
     # as `Algorithm` refuses it when it is built, whose own outputs are those of its parts
     complaint = unread_outputs(part) if isinstance(part, Part) else None
     expect(complaint is None, f"it {complaint}")
@@ -52,7 +54,7 @@ def state_survives(make: Make[Registered]) -> None:
 def preparation(make: Make[Registered]) -> None:
     """And on nothing at masked positions; it is what the part says."""
     part = make()
-    if isinstance(part, StepPart) and part.prepares:
+    if isinstance(part, StepPart) and part.gives:
         check_preparation(part)
 
 
@@ -67,7 +69,7 @@ def check_preparation(part: StepPart) -> None:
     for rows in experiences():
         rows.extras = read_extras(part, rows, rows.old_logprobs)
         whole, width = prepared(part, rows), rows.input_ids.shape[1]
-        expect(whole.keys() == part.prepares, f"it prepares {sorted(whole)}, and says {sorted(part.prepares)}")
+        expect(whole.keys() == part.gives, f"it prepares {sorted(whole)}, and says {sorted(part.gives)}")
         order = shuffled(len(rows))
         first = [i for i in range(len(rows)) if rows.group[i] == rows.group[0]]
         shares = [first, [i for i in range(len(rows)) if i not in first]]

@@ -54,11 +54,15 @@ ADVANTAGES = {
     "padding changes nothing": lambda r: broadcast_to_tokens(torch.full((len(r),), r.input_ids.shape[1]), r),
     "splitting a batch over ranks changes nothing": lambda r: broadcast_to_tokens(r.group, r),
     "better rows never get less, and in some groups more": lambda r: broadcast_to_tokens(-r.rewards, r),
-    "equal rewards give exactly 0 where the group is the baseline": lambda r: broadcast_to_tokens(r.rewards, r),
+    "equal rewards give exactly 0 where completions of one prompt are compared": lambda r: broadcast_to_tokens(r.rewards, r),
     "it runs without the fields that it does not need": lambda r: r.values + 0 * r.ref_logprobs,
 }
-BROKEN = {title: wrong(GroupCentered, compute=computes(of)) for title, of in ADVANTAGES.items()} | {
-    "what it remembers is the same however prompts are spread over ranks": Forgetful,
-    "compute changes nothing before commit": wrong(GroupCentered, compute=counting),
-    "its history survives a restart": wrong(GroupCentered, compute=remembering, commit=remember),
-}
+BROKEN = (
+    {"compares is declared where a completion that is alone in its group gets 0, whatever its reward": wrong(GroupCentered, compares=False)}
+    | {title: wrong(GroupCentered, compute=computes(of)) for title, of in ADVANTAGES.items()}
+    | {
+        "what it remembers is the same however prompts are spread over ranks": Forgetful,
+        "compute changes nothing before commit": wrong(GroupCentered, compute=counting),
+        "its history survives a restart": wrong(GroupCentered, compute=remembering, commit=remember),
+    }
+)

@@ -14,7 +14,7 @@ AGGREGATIONS = {
     "a step in which everything is masked weighs 0": lambda w, g, c: w / c.tokens,
     "splitting a step into micro-batches and ranks changes nothing": lambda w, g, c: w / w.sum().clamp(min=1),
     "padding changes nothing": lambda w, g, c: w / w.numel(),
-    "whole_groups is declared if the weights depend on the number of prompts": lambda w, g, c: w / max(c.prompts, 1),
+    "compares is declared if the weights depend on the number of prompts": lambda w, g, c: w / max(c.prompts, 1),
 }
 unequal = "divides_by_row_length is declared if and only if long rows weigh as much as short ones"
 BROKEN = {title: wrong(TokenMean, weights=lambda self, w, g, c, of=of: of(w, g, c)) for title, of in AGGREGATIONS.items()} | {

@@ -89,7 +89,7 @@ BROKEN = {
     "an episode has no influence on another": Shared,
     "it leaves the prompt as it was": Greedy,
     "without gives_rewards no reply has a reward": wrong(Echo, reply=lambda self, completion: Reply("so", 1.0)),
-    "its replies give the extras that it declares, each of them in some reply": wrong(Echo, gives_extras=frozenset({"solved"})),
+    "its replies give the extras that it declares, each of them in some reply": wrong(Echo, gives=frozenset({"solved"})),
     "an episode can be ended at any point": wrong(Echo, end=endless),
     "a worker process can load it, and it replies the same there": Homebound,
     "in an event loop, it leaves the global random generator alone": Careless,

@@ -22,11 +22,11 @@ def stateful(value: Any) -> Callable[[Any], dict[str, Any]]:
 
 
 BROKEN = {
-    "it needs only what the core gives to parts of its kind": wrong(NoClip, needs=frozenset({"gold"})),
+    "it needs only what the core gives to parts of its kind": wrong(NoClip, needs=frozenset({"ref_logprob"})),
     "the class and each of its arguments is documented and typed": wrong(NoClip, __init__=undescribed),
     "its state survives a restart": wrong(NoClip, state_dict=stateful({1, 2})),
     "what it prepares for a step depends on neither order, padding nor ranks": wrong(
-        NoClip, prepares=frozenset({"place"}), prepare=lambda self, step: {"place": torch.arange(len(step.rows))}
+        NoClip, gives=frozenset({"place"}), prepare=lambda self, step: {"place": torch.arange(len(step.rows))}
     ),
     "repr() names the class": wrong(NoClip, __repr__=lambda self: "?"),
 }
