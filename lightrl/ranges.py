@@ -1,4 +1,6 @@
-"""Ranges of numbers, stated in the type of an argument: `Annotated[float, Gt(0)]`. Every part and every config is held to them.
+"""Ranges of numbers and choices of words, stated in the type of an argument: `Annotated[float, Gt(0)]`, `Literal["sum", "mean"]`.
+
+Every part and every config is held to them.
 
 The bounds are those of the package `annotated_types`. `Count`, `Positive` and the other types here are the common cases.
 """
@@ -97,10 +99,20 @@ def usual(annotation: object) -> Usual | None:
 
 
 def rule(annotation: object, name: str, value: object = None) -> str:
-    """A type in the words of a message about a name, if it has a range: `0 < lam <= 1`, `clip > 0 or null`; else nothing."""
+    """A type in the words of a message about a name, if it has a range or choices: `0 < lam <= 1`, `clip > 0 or null`; else nothing."""
     members = members_of(annotation)
+    if choices := choices_of(annotation):
+        return f"{name} to be {' or '.join('null' if choice is None else repr(choice) for choice in choices)}"
     rules = [_rule_of(list(_limits(member)), name, value) for member in members if is_ranged(member)]
     return " or ".join([*rules, *(["null"] if rules and type(None) in members else [])])
+
+
+def choices_of(annotation: object) -> tuple[object, ...]:
+    """All values of a type that is made of `Literal` alone, None among them where it may be null; of another type nothing."""
+    members = members_of(annotation)
+    if any(get_origin(member) is not Literal and member is not type(None) for member in members) or members == (type(None),):
+        return ()
+    return tuple(value for member in members for value in (get_args(member) or (None,)))
 
 
 def is_ranged(annotation: object) -> bool:
@@ -109,7 +121,9 @@ def is_ranged(annotation: object) -> bool:
 
 
 def admits(annotation: object, value: object) -> bool:
-    """True if the value is in the range of its type, or the type has none."""
+    """True if the value is in the range or among the choices of its type, or the type has none."""
+    if choices := choices_of(annotation):
+        return any(type(value) is type(choice) and value == choice for choice in choices)
     members = members_of(annotation)
     ranged = [member for member in members if is_ranged(member)]
     if not ranged or (value is None and type(None) in members) or any(value in get_args(m) for m in members if get_origin(m) is Literal):
@@ -121,7 +135,7 @@ def admits(annotation: object, value: object) -> bool:
 
 
 def refuse_outside(owner: type[object], given: Mapping[str, object]) -> None:
-    """Refuse arguments that are outside the range which the constructor of a class states in their types.
+    """Refuse arguments that are outside the range or the choices which the constructor of a class states in their types.
 
     An argument that hands a number on to an ancestor's of the same name has the ancestor's range, unless it states its own.
     """
@@ -132,7 +146,7 @@ def refuse_outside(owner: type[object], given: Mapping[str, object]) -> None:
 
 
 def ranges_of(owner: type[object]) -> Mapping[str, object]:
-    """The types with a range among those of the constructor's arguments, the ancestors' included, by name."""
+    """The types with a range or choices among those of the constructor's arguments, the ancestors' included, by name."""
     # a class is hashable, which mypy does not see of type[object]
     key: Any = owner
     return _ranges_of(key)
@@ -144,7 +158,7 @@ def _ranges_of(owner: type[object]) -> Mapping[str, object]:
     for cls in reversed(owner.__mro__):
         init = vars(cls).get("__init__")
         if isinstance(init, types.FunctionType):
-            found |= {name: annotation for name, annotation in _evaluated(init) if is_ranged(annotation)}
+            found |= {name: annotation for name, annotation in _evaluated(init) if is_ranged(annotation) or choices_of(annotation)}
     return found
 
 

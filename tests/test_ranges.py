@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from lightrl import DecoupledClip, GroupSampler, KLPenalty, LossTerm, Part, SymmetricClip, TinyPolicy
 from lightrl.arguments import arguments_of, type_name
 from lightrl.kinds import KINDS
-from lightrl.ranges import Count, Positive, Share, Temperature, Weight, admits, bare, ranges_of, rule, usual
+from lightrl.ranges import Count, Positive, Share, Temperature, Weight, admits, bare, choices_of, ranges_of, rule, usual
 from lightrl.registry.classes import registry
 
 
@@ -39,6 +39,7 @@ def test_a_range_is_said_as_one_writes_it() -> None:
     assert rule(Annotated[int, Ge(1), Le(65536)], "int", 10**6) == "1 <= int <= 65,536"
     assert rule(Annotated[int, Ge(1), Le(65536)], "int", math.nan) == "1 <= int <= 65,536"
     assert rule(float | None, "beta") == ""
+    assert rule(Literal["sum", "mean"] | None, "over") == "over to be 'sum' or 'mean' or null"
 
 
 def test_the_type_behind_a_range_is_that_of_its_values() -> None:
@@ -61,6 +62,17 @@ def _ranged() -> Iterator[tuple[type[Any], str, object]]:
         for _, cls in registry().of_kind(kind):
             if issubclass(cls, Part):
                 yield from ((cls, name, annotation) for name, annotation in ranges_of(cls).items())
+
+
+def test_no_registered_part_takes_a_word_that_is_none_of_its_choices() -> None:
+    """Two corrections, three advantages and an aggregation took a misspelt word for the other choice, if Python had made them."""
+    tried = set()
+    for cls, name, annotation in _ranged():
+        if choices_of(annotation) and name in _arguments(cls):
+            with pytest.raises(ValueError, match=rf"^{cls.__name__} needs .*\b{name} to be .* or .*, got .*{name}='misspelt'"):
+                cls(**{name: "misspelt"})
+            tried.add(f"{cls.__name__}.{name}")
+    assert {"TruncatedImportance.level", "SequenceSumTokenMean.over", "GroupNormalized.std", "TurnNormalized.std"} <= tried
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, "1", True, 10**400], ids=lambda value: f"{value!r:.6}")

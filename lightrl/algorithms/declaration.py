@@ -10,7 +10,7 @@ import linecache
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise
-from typing import ClassVar, Literal, get_args, get_origin
+from typing import ClassVar, get_origin
 
 from lightrl.arguments import REQUIRED, Argument, arguments_of
 from lightrl.parts.base import Part
@@ -82,8 +82,6 @@ def _check_value(argument: Argument, value: object, owner: str) -> None:
     """Refuse a value that is no part of the kind that the argument takes, or outside its range."""
     if not admits(argument.annotation, value) and value is not REQUIRED:
         raise ValueError(f"{owner} needs {rule(argument.annotation, argument.name, value)}, got {argument.name}={value!r:.60}")
-    if get_origin(argument.annotation) is Literal and value not in (choices := get_args(argument.annotation)) and value is not REQUIRED:
-        raise ValueError(f"{owner} needs {argument.name} to be {' or '.join(map(repr, choices))}, got {value!r:.60}")
     kind, key = argument.part, f"{owner}.{argument.name}"
     if kind is None or isinstance(value, kind) or (value is None and type(None) in members_of(argument.annotation)):
         return

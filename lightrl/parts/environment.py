@@ -105,8 +105,6 @@ class Environment(Part):
         Raises:
             ValueError: an argument outside its range.
         """
-        if thoughts not in ("keep", "strip"):
-            raise ValueError(f"{type(self).__name__} needs thoughts to be keep or strip, got {thoughts!r}")
         self.thoughts: Thoughts = thoughts
         self.max_turns, self.max_turn_tokens, self.max_episode_tokens = max_turns, max_turn_tokens, max_episode_tokens
         self.weight, self.timeout_s, self.workers, self.memory_mb, self.slices = weight, timeout_s, workers, memory_mb, slices

@@ -182,8 +182,6 @@ class KLPenalty(KL):
             raise ValueError("KL(old || pi) is over samples of the old policy, which these are: set off_policy to false with against: old")
         if controller is not None and loss_coefficient == reward_coefficient == 0:
             raise ValueError("KLPenalty has a controller and no coefficient for it to move: set one above 0, or controller to null")
-        if estimator not in ESTIMATORS:
-            raise ValueError(f"KLPenalty knows no estimator {estimator!r}; there are: {', '.join(ESTIMATORS)}")
         self.estimator, self.against, self.off_policy, self.controller = estimator, against, off_policy, controller
         self.loss_coefficient, self.reward_coefficient = loss_coefficient, reward_coefficient
 

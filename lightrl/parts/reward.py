@@ -74,8 +74,6 @@ class Reward(Part):
         Raises:
             ValueError: an argument outside its range.
         """
-        if normalize not in (None, "group"):
-            raise ValueError(f"{type(self).__name__} knows normalize: group or null, got {normalize!r}")
         self.weight, self.gate, self.gate_above, self.normalize = weight, gate, gate_above, normalize
         self.schedule, self.max_error_rate, self.error_window = schedule, max_error_rate, error_window
 
@@ -131,7 +129,7 @@ class RowReward(Reward):
         super().__init__(weight, **kwargs)
         name = type(self).__name__
         if runs is not None:
-            if self.runs == "async" or runs not in ("inline", "process"):
+            if self.runs == "async":
                 raise ValueError(f"{name} runs {self.runs}; runs={runs!r} is not possible, only inline and process replace each other")
             self.runs = runs
         given = {"timeout_s": timeout_s, "workers": workers, "memory_mb": memory_mb}

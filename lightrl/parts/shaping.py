@@ -52,8 +52,6 @@ class OutcomeShaping(RewardShaping):
         Raises:
             ValueError: a number outside its range, or the part would change nothing.
         """
-        if paid not in ("last_token", "every_token"):
-            raise ValueError(f"OutcomeShaping pays on 'last_token' or 'every_token', got {paid!r}")
         if missing_eos_penalty == 0 and limit is None and paid == "last_token":
             raise ValueError("OutcomeShaping would change nothing: give it a missing_eos_penalty, a limit or paid: every_token")
         self.missing_eos_penalty, self.limit, self.paid = missing_eos_penalty, limit, paid

@@ -69,7 +69,7 @@ REFUSED = [
     ({"epochs": 0}, "needs epochs >= 1, got epochs=0"),
     ({"minibatches": 0}, "minibatches=0"),
     ({"stop_kl": 0.0}, "stop_kl > 0 or null, got stop_kl=0.0"),
-    ({"old_logprobs": "recomputed"}, "old_logprobs to be 'auto' or 'rollout' or 'recompute', got 'recomputed'"),
+    ({"old_logprobs": "recomputed"}, "old_logprobs to be 'auto' or 'rollout' or 'recompute', got old_logprobs='recomputed'"),
     ({"clip": GroupCentered()}, "GroupRelative.clip wants a ClipScheme, got GroupCentered"),
     ({"kl": ValueHead()}, "GroupRelative.kl wants a KL, got ValueHead"),
     ({"sampler": None}, "GroupRelative.sampler cannot be null"),

@@ -244,7 +244,7 @@ def test_the_error_budget_of_a_rank_survives(texts: Any) -> None:
     [
         ({"max_error_rate": 1.5}, r"0 <= max_error_rate <= 1, got max_error_rate=1\.5"),
         ({"error_window": 0}, "error_window >= 1"),
-        ({"normalize": "batch"}, "normalize: group or null, got 'batch'"),
+        ({"normalize": "batch"}, "normalize to be 'group' or null, got normalize='batch'"),
         ({"cache": -1}, "cache >= 0"),
         ({"memory_mb": 5}, "runs inline, where memory_mb would limit nothing"),
     ],

@@ -23,8 +23,8 @@ def rewards() -> Iterator[dict[str, RewardSet]]:
     """One of each kind for all tests, so that what a deed leaves behind would be seen by the next."""
     made = {
         "inline": RewardSet({"it": misbehaving.MisbehavesInline()}),
-        "process": RewardSet({"it": misbehaving.Misbehaves(workers=1, timeout_s=1.0)}),
-        "async": RewardSet({"it": misbehaving.Waits(timeout_s=1.0, retries=0)}),
+        "process": RewardSet({"it": misbehaving.Misbehaves(workers=1, timeout_s=20.0)}),
+        "async": RewardSet({"it": misbehaving.Waits(timeout_s=20.0, retries=0)}),
     }
     yield made
     for each in made.values():

@@ -14,7 +14,7 @@ from lightrl.algorithms.algorithm import Algorithm
 from lightrl.algorithms.extras import refuse_missing_extras
 from lightrl.parts.base import TrunkOutput
 from lightrl.parts.engine import RolloutEngine
-from lightrl.parts.environment import Environment
+from lightrl.parts.environment import Environment, SingleTurn
 from lightrl.parts.reward import Reward
 from lightrl.parts.sampler import Reduction
 from lightrl.ranks import Ranks
@@ -221,6 +221,11 @@ def refuse_no_rewards(algorithm: Algorithm, rewards: Mapping[str, Reward] | None
 def settle_rollouts(prompts: int, algorithm: Algorithm, engine: RolloutEngine, environment: Environment) -> None:
     """Refuse rollouts from which nothing could be learnt, and tell the engine what parts read of its passes."""
     refuse_missing_extras(algorithm, environment)
+    if not algorithm.sampler.samples_all and not isinstance(environment, SingleTurn):
+        raise ValueError(
+            f"{type(algorithm.sampler).__name__} has completions that somebody else wrote, which answer a prompt at once, and "
+            f"{type(environment).__name__} plays episodes: leave model.environment out, or use another algorithm.sampler"
+        )
     rows = algorithm.minibatch_of == "rows"
     if prompts * (algorithm.sampler.group_size if rows else 1) < algorithm.minibatches:
         raise ValueError(

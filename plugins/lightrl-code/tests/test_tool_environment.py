@@ -293,7 +293,7 @@ def test_a_function_that_cannot_be_described_is_refused_with_what_is_missing_and
     [
         ({"tools": []}, "at least one tool"),
         ({"call_format": "json"}, "call_format auto, deepseek, deepseek_dsml, kimi, harmony"),
-        ({"role": "assistant"}, "role tool or user"),
+        ({"role": "assistant"}, "role to be 'tool' or 'user'"),
         ({"response": "{result}"}, "a text around it"),
         ({"response": "nothing"}, "a text around it"),
         ({"tool_timeout_s": 10.0}, r"below timeout_s \(10\)"),

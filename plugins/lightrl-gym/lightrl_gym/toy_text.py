@@ -88,8 +88,6 @@ class FrozenLake(GymEnvironment):
             ValueError: another map.
         """
         super().__init__(**kwargs)
-        if map_name not in ("4x4", "8x8"):
-            raise ValueError(f"FrozenLake needs map_name 4x4 or 8x8, got {map_name!r}")
         self.map_name, self.random_size = map_name, random_size
         self.is_slippery, self.success_rate = is_slippery, success_rate
 

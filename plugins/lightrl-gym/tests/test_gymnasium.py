@@ -143,7 +143,7 @@ def test_a_turn_that_names_no_action(ends: bool) -> None:
 @pytest.mark.parametrize(
     ("game", "arguments", "words"),
     [
-        (FrozenLake, {"map_name": "5x5"}, "4x4 or 8x8"),
+        (FrozenLake, {"map_name": "5x5"}, "'4x4' or '8x8'"),
         (FrozenLake, {"random_size": 1}, "random_size >= 2"),
         (FrozenLake, {"success_rate": 1.5}, "0 <= success_rate <= 1"),
         (Blackjack, {"natural": True, "sab": True}, "not both"),

@@ -63,8 +63,6 @@ class DROLoss(RowLoss):
             ValueError: an argument outside its range.
         """
         super().__init__(coefficient)
-        if value not in ("critic", "group"):
-            raise ValueError(f"DROLoss.value is critic or group, got {value!r}")
         self.tau, self.value, self.value_coefficient = tau, value, value_coefficient
 
     @property

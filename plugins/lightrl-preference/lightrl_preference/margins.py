@@ -78,8 +78,6 @@ class IPO(ImplicitReward, MarginObjective):
             ValueError: an argument outside its range.
         """
         super().__init__(beta)
-        if log_ratio not in ("mean", "sum"):
-            raise ValueError(f"IPO.log_ratio is mean or sum, got {log_ratio!r}")
         self.log_ratio = log_ratio
 
     def reward(self, completions: Likelihood) -> Tensor:

@@ -20,6 +20,7 @@ from torch import Tensor
 from lightrl import (
     Algorithm,
     DigitSorting,
+    Environment,
     GroupSampler,
     JsonLines,
     Policy,
@@ -28,6 +29,7 @@ from lightrl import (
     Prompt,
     PromptData,
     Ranks,
+    Reply,
     Rollout,
     TensorLoss,
     TinyPolicy,
@@ -260,6 +262,26 @@ def test_a_run_needs_rewards_though_its_advantage_reads_none() -> None:
         PolicyOptimization(policy=SOURCE, algorithm=DRO(), rewards={})
 
 
+class Game(Environment):
+    """Would go on after the first turn."""
+
+    def begin(self, prompt: Prompt, seed: int) -> str:
+        return "1="
+
+    def reply(self, completion: str) -> Reply:
+        return Reply("2=")
+
+
+def test_given_completions_beside_an_environment_of_episodes_are_refused_before_the_first_rollout() -> None:
+    with pytest.raises(ValueError, match=r"GivenSampler has completions that somebody else wrote.*Game plays episodes"):
+        PolicyOptimization(
+            policy=SOURCE,
+            algorithm=DROV(sampler=GivenSampler("completion")),
+            rewards={"given": GivenReward("score", completion="completion")},
+            environment=Game(),
+        )
+
+
 def test_given_rewards_are_those_of_the_given_completion() -> None:
     reward = GivenReward("score", completion="said")
     prompt = Prompt(id="a", text="1=", columns={"said": "2", "score": True})
@@ -274,7 +296,7 @@ def test_given_rewards_are_those_of_the_given_completion() -> None:
         reward.check_prompt(Prompt(id="a", text="1=", columns={"score": 1}))
 
 
-@pytest.mark.parametrize(("arguments", "said"), [({"tau": 0.0}, "tau > 0"), ({"value": "none"}, "critic or group")])
+@pytest.mark.parametrize(("arguments", "said"), [({"tau": 0.0}, "tau > 0"), ({"value": "none"}, "'critic' or 'group'")])
 def test_impossible_arguments_are_refused(arguments: dict[str, Any], said: str) -> None:
     with pytest.raises(ValueError, match=said):
         DROLoss(**arguments)

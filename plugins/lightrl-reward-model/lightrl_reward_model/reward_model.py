@@ -73,8 +73,6 @@ class RewardModel(BatchReward):
 
         if attention is not None and "/" in attention:
             raise ValueError(f"RewardModel executes no code of the hub, as attention {attention!r} is")
-        if pooling not in ("last", "mean"):
-            raise ValueError(f"RewardModel knows pooling: last or mean, got {pooling!r}")
         self.path, self.label, self.pooling, self.chat_template, self.max_length = path, label, pooling, chat_template, max_length
         self.sigmoid, self.whiten, self.clip = sigmoid, whiten, clip
         self.batch_tokens, self.device, self.dtype, self.attention = batch_tokens, device, dtype, attention

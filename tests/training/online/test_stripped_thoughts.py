@@ -217,5 +217,5 @@ def test_parts_that_read_layers_at_every_token_are_refused() -> None:
 
 
 def test_a_misspelt_choice_about_thoughts_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"thoughts .*keep or strip.*'stripped'"):
+    with pytest.raises(ValueError, match=r"needs thoughts to be 'keep' or 'strip', got thoughts='stripped'"):
         Thinking(thoughts="stripped")

@@ -70,7 +70,6 @@ class ToolEnvironment(Environment):
         wrong = {
             "at least one tool": not tools,
             f"call_format {', '.join([AUTO, *FORMATS])}": call_format not in (AUTO, *FORMATS),
-            "role tool or user": role not in ("tool", "user"),
             f"a response with {RESULT} and a text around it": RESULT not in response or response.strip(" ") == RESULT,
             f"tool_timeout_s above 0 and below timeout_s ({self.timeout_s:g})": not 0 < tool_timeout_s < self.timeout_s,
             "max_calls >= 1": max_calls < 1,
