@@ -15,7 +15,7 @@ from benchmarks.learning import chat_models, chat_page, chat_plan, chat_tasks
 from benchmarks.learning.chat_algorithms import ALGORITHMS, GROUP
 from benchmarks.learning.chat_offline import CALLED_RIGHT, start_rows
 from benchmarks.learning.chat_picture import COLOURS, MARKS, draw
-from benchmarks.learning.chat_plan import Run
+from benchmarks.learning.chat_plan import Run, results
 from lightrl import LoadedPolicy, TinyPolicy
 
 ROOT = Path(__file__).parents[1]
@@ -122,7 +122,7 @@ def test_the_page_has_every_row_and_its_columns() -> None:
 
 def test_the_page_is_the_one_that_the_command_writes() -> None:
     page = (ROOT / "docs" / "chat_models.md").read_text()
-    assert chat_page.text({}).partition("`--only`")[0] == page.partition("`--only`")[0]
+    assert chat_page.text(results(chat_page.RESULTS)) == page
     assert [page.count(f"| {name} | ") for name in chat_page.NAMES.values()] == [3] * len(ALGORITHMS) + [1, 1]
 
 
@@ -145,29 +145,31 @@ def test_the_picture_has_a_line_for_each_algorithm_that_was_run(tmp_path: Path) 
         (Run("reward_model", "reward_model", 0), {"steps": 1}),
     ],
 )
-def test_a_tiny_policy_goes_through_every_task(run: Run, sizes: dict[str, int], tmp_path: Path) -> None:
-    assert chat_models.carry_out(run, tiny(), "tiny", tmp_path, **sizes)
-    found = json.loads(run.file(tmp_path).read_text())
+def test_a_tiny_policy_goes_through_every_task(run: Run, sizes: dict[str, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    lines = tmp_path / "results.jsonl"
+    assert chat_models.carry_out(run, tiny(), "tiny", lines, **sizes)
+    found = results(lines)[run]
     assert (found["task"], found["algorithm"], found["seed"]) == (run.task, run.algorithm, run.seed)
     assert found.get("parameters", 5776) == 5776
-    chat_page.write_page(tmp_path, tmp_path / "page.md", tmp_path / "picture.png")
+    chat_page.write_page(lines, tmp_path / "page.md", tmp_path / "picture.png")
     page = (tmp_path / "page.md").read_text()
     assert f"| {chat_page.NAMES[run.algorithm]} | 1 | **no** |" in page
     assert "1 of 105 runs" in page
 
 
 def test_what_has_failed_is_told_and_does_not_stop_the_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert not chat_models.carry_out(Run("sums", "grpo", 0), tiny(), "tiny", tmp_path, rollouts=-5)
-    assert not list(tmp_path.glob("*.json"))
-    assert "Traceback" in (tmp_path / "sums-grpo-0.failed").read_text()
+    assert not chat_models.carry_out(Run("sums", "grpo", 0), tiny(), "tiny", tmp_path / "results.jsonl", rollouts=-5)
+    assert not list(tmp_path.iterdir())
     assert "Traceback" in capsys.readouterr().err
 
 
 def test_what_is_there_is_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "sums-grpo-0.json").write_text(json.dumps(cell(0.1, 0.9)))
+    lines = tmp_path / "results.jsonl"
+    lines.write_text(json.dumps({"task": "sums", "algorithm": "grpo", "seed": 0, **cell(0.1, 0.9)}) + "\n")
     monkeypatch.setattr(chat_page, "PAGE", tmp_path / "page.md")
     written: list[Path] = []
     monkeypatch.setattr(chat_models, "write_page", written.append)
-    words = ["--model", "nothing/there", "--only", "sums", "--algorithms", "grpo", "--seeds", "0", "--out", str(tmp_path)]
+    words = ["--model", "nothing/there", "--only", "sums", "--algorithms", "grpo", "--seeds", "0", "--out", str(lines)]
     assert chat_models.main(words) == 0
-    assert written == [tmp_path]
+    assert written == [lines]

@@ -45,13 +45,12 @@ Cell = dict[str, Any]
 
 
 class Notes(Callback):
-    """Keeps the numbers of rollouts and evaluations, and some of what was said."""
+    """Keeps the numbers of rollouts and evaluations, and prints some of what was said."""
 
     def __init__(self) -> None:
         self.rollouts: list[dict[str, float]] = []
         self.accuracy: list[tuple[int, float]] = []
         self.in_four: list[float] = []
-        self.said: list[list[str]] = []
 
     def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, *arguments: object) -> None:
         """Called after each rollout."""
@@ -66,8 +65,8 @@ class Notes(Callback):
         self.in_four.append(round(float(trainer.callback_metrics[IN_FOUR]), 4))
         samples: Any = pl_module.collector.samples
         rows = list(zip(samples.prompts, samples.completions, strict=True))
-        self.said.append([f"{prompt.id} -> {completion}" for prompt, completion in rows[:: max(1, len(rows) // 8)][:8]])
-        print(f"  held out after {len(self.rollouts)} rollouts: {self.accuracy[-1][1]:.3f}", flush=True)  # noqa: T201
+        said = "".join(f"\n    {prompt.id} -> {completion!r}" for prompt, completion in rows[:: max(1, len(rows) // 3)][:3])
+        print(f"  held out after {len(self.rollouts)} rollouts: {self.accuracy[-1][1]:.3f}{said}", flush=True)  # noqa: T201
 
 
 def quiet_trainer(callbacks: list[Callback], **limits: Any) -> Trainer:
@@ -125,7 +124,6 @@ def online(task: ChatTask, algorithm: str, seed: int, model: PolicySource, rollo
         "completions": int(sum(drawn) * GROUP),
         "steps": trainer.global_step,
         "parameters": sum(weights.numel() for weights in module.policy.parameters()),
-        "said": notes.said,
         "seconds": round(time.perf_counter() - started, 1),
     }
 

