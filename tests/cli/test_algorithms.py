@@ -78,7 +78,7 @@ def test_facts_follow_from_the_parts() -> None:
     assert grpo.without_signal == "gradient from KL alone"
     dr = facts("DrGRPO")
     assert (dr.models, dr.kl, dr.without_signal) == ("policy", "none", "no gradient")
-    assert dr.advantage == "GroupCentered: Reward minus the mean of its group"
+    assert dr.advantage == "GroupCentered. Reward minus the mean of its group"
 
 
 def test_facts_of_an_algorithm_that_is_not_ours(throwaway: None) -> None:

@@ -66,7 +66,7 @@ def facts_of(cls: type[Algorithm]) -> Facts:
         distribution=distribution_of(cls),
         models=", ".join(["policy", *critic, *algorithm.references]),
         completions=str(algorithm.sampler.group_size),
-        advantage=f"{stated.value('advantage')}: {documentation(type(algorithm.advantage)).summary.rstrip('.')}",
+        advantage=f"{stated.value('advantage')}. {documentation(type(algorithm.advantage)).summary.rstrip('.')}",
         kl=_kl(algorithm),
         clip=_clip(algorithm, stated),
         aggregation=str(stated.value("aggregation")),
