@@ -3,6 +3,7 @@
 from lightrl import ActorCritic, DecoupledClip, GroupRelative, PolicyGradient, PositiveNLL, TokenMean, ValueModel, hookimpl
 from lightrl_zoo.advantages import GDPO, BatchNormalized, BestOverSecond, LengthAdaptiveGAE, MaxRL, MeanScaled, PassAtK, PassAtKTraining
 from lightrl_zoo.covariance import ClipCov, CovarianceClip, CovarianceKL, KLCov
+from lightrl_zoo.disco import DRPO, DisCO, DiscriminativeLoss, KLBudget
 from lightrl_zoo.gpg import GroupCenteredScaled, ValidFractionSampler
 from lightrl_zoo.high_entropy import ForkingTokens, TopEntropy
 from lightrl_zoo.masks import DPPO, DivergenceMask, KLMask, MaskedREINFORCE, OffPolicyMask, TotalVariationMask
@@ -14,6 +15,7 @@ from lightrl_zoo.unit_mean import UnitMean
 __all__ = [
     "CISPO",
     "DPPO",
+    "DRPO",
     "GDPO",
     "GMPO",
     "GPG",
@@ -26,6 +28,8 @@ __all__ = [
     "ClipCov",
     "CovarianceClip",
     "CovarianceKL",
+    "DisCO",
+    "DiscriminativeLoss",
     "DivergenceMask",
     "DivergenceRejection",
     "ForkingTokens",
@@ -33,6 +37,7 @@ __all__ = [
     "GeometricMeanClip",
     "GeometricRejection",
     "GroupCenteredScaled",
+    "KLBudget",
     "KLCov",
     "KLMask",
     "LengthAdaptiveGAE",
@@ -168,6 +173,7 @@ def lightrl_algorithms() -> list[type]:
     return [
         CISPO,
         DPPO,
+        DRPO,
         GDPO,
         GMPO,
         GPG,
@@ -175,6 +181,7 @@ def lightrl_algorithms() -> list[type]:
         VAPO,
         VESPO,
         ClipCov,
+        DisCO,
         ForkingTokens,
         KLCov,
         LitePPO,
@@ -211,7 +218,7 @@ def lightrl_clip_schemes() -> list[type]:
 
 @hookimpl
 def lightrl_loss_terms() -> list[type]:
-    return [CovarianceKL]
+    return [CovarianceKL, DiscriminativeLoss, KLBudget]
 
 
 @hookimpl
