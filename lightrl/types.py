@@ -211,7 +211,8 @@ class Experience(ScoredRollout, WithNeeds):
     """A scored rollout with rewards on tokens, token weights and log-probs: all that advantages are computed from."""
 
     token_rewards: Tensor
-    """`[N, L]` f32: weighted rewards on the tokens that earned them, the outcome on the last response token, KL if it goes there."""
+    """`[N, L]` f32: weighted rewards on the tokens that earned them, the outcome on the last response token, KL if it goes there.
+    Other positions may hold anything. Returns over them are in `DiscountedReturn.returns`."""
     step_ends: Tensor = field(metadata={"pad": False})
     """`[N, L]` bool: a reward was given at this token (0 included): the ends of the steps of process supervision."""
     rewards: Tensor

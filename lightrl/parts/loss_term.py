@@ -8,7 +8,6 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from lightrl.ops.moments import row_sum
 from lightrl.parts.aggregation import Aggregation, SequenceMean, TokenMean
 from lightrl.parts.base import Output, unpack
 from lightrl.parts.objective import Likelihood
@@ -76,18 +75,14 @@ class RowLoss(LossTerm):
 
     def loss(self, experience: TrainingBatch, output: PolicyOutput) -> WithStatistics:
         """As `LossTerm.loss`: the row's value on each of its tokens, which share one weight of the row."""
-        mask, reference = experience.response_mask, experience.ref_logprobs
-        completions = Likelihood(
-            row_sum(output.logprobs, mask),
-            mask.sum(1).clamp(min=1).to(output.logprobs),
-            None if reference is None else row_sum(reference, mask),
-            {name: value for name, value in experience.extras.items() if value.dim() == 1},
-            row_sum(experience.old_logprobs, mask),
-        )
+        completions = Likelihood.of(experience, output)
         # what is not known of a row that does not count would be NaN in the gradients of the others
         rewards = torch.where(self.weights(experience).any(1), experience.rewards, 0.0)
         per_row, statistics = unpack(self.row_loss(completions, replace(experience, rewards=rewards), output))
-        return WithStatistics(per_row[:, None].expand(mask.shape), statistics)
+        if list(per_row.shape) != [len(experience)]:
+            expected, got = f"[{len(experience)}], a number for each row", list(per_row.shape)
+            raise ValueError(f"{type(self).__name__}.row_loss has to give {expected}, got {got}")
+        return WithStatistics(per_row[:, None].expand(experience.response_mask.shape), statistics)
 
 
 class EntropyBonus(LossTerm):

@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 
 from torch import Tensor
 
+from lightrl.ops.moments import row_sum
 from lightrl.parts.base import Part
 from lightrl.statistic import WithStatistics
+from lightrl.types import PolicyOutput, TrainingBatch
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,18 @@ class Likelihood:
     """What the objective computed for the step of these rows, by its names: `[n]` each, no gradient."""
     old: Tensor | None = None
     """`[n]` log-probs under the policy before the first step on a rollout, summed alike, no gradient; None of given completions."""
+
+    @classmethod
+    def of(cls, rows: TrainingBatch, output: PolicyOutput) -> Likelihood:
+        """Of the completions of a rollout, summed over all tokens that the policy has sampled, those that carry no loss included."""
+        mask, reference = rows.response_mask, rows.ref_logprobs
+        return cls(
+            row_sum(output.logprobs, mask),
+            mask.sum(1).clamp(min=1).to(output.logprobs),
+            None if reference is None else row_sum(reference, mask),
+            {name: value for name, value in rows.extras.items() if value.dim() == 1},
+            row_sum(rows.old_logprobs, mask),
+        )
 
     @property
     def mean_logprob(self) -> Tensor:

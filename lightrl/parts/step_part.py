@@ -13,6 +13,7 @@ from torch import Tensor
 from lightrl.ops.moments import Moments, moments
 from lightrl.ops.random import token_uniforms
 from lightrl.parts.base import Part
+from lightrl.parts.objective import Likelihood
 from lightrl.ranks import ALONE, Ranks
 from lightrl.types import PolicyOutput, TrainingBatch
 
@@ -30,6 +31,11 @@ class Minibatch:
     """Optimizer steps of the run so far: the random numbers of each step are its own."""
     ranks: Ranks = ALONE
     """The ranks that share the step."""
+
+    @property
+    def completions(self) -> Likelihood:
+        """Log-probs of the N completions under the current policy, the old one and the reference, summed as for a `RowLoss`."""
+        return Likelihood.of(self.rows, self.output)
 
     @property
     def mask(self) -> Tensor:

@@ -5,13 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import lightrl_workshop
+
 import lightrl as package
 from lightrl.cli.catalogue.explain import public_named
 
 
 def test_every_public_name_is_found() -> None:
     assert {name for name in package.__all__ if public_named(name) is None} == set()
+    assert {name for name in lightrl_workshop.__all__ if public_named(name) is None} == set()
     assert public_named("NoSuchThing") is None
+
+
+def test_the_case_of_a_name_counts_where_two_differ_in_it(lightrl: Callable[..., Any]) -> None:
+    assert public_named("moments") is package.moments
+    assert public_named("Moments") is package.Moments
+    assert public_named("MOMENTS") is not None
+    assert "moments(values: " in lightrl("explain", "moments").out
+
+
+def test_it_prints_how_a_class_is_made(lightrl: Callable[..., Any]) -> None:
+    assert "current: PolicyOutput | None = None" in " ".join(lightrl("explain", "TensorLoss").out.split())
 
 
 def test_it_prints_what_is_to_be_written(lightrl: Callable[..., Any]) -> None:

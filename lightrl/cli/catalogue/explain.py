@@ -7,6 +7,7 @@ import ast
 import inspect
 import textwrap
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -176,16 +177,16 @@ def _print_kind(console: Console, kind: Kind) -> None:
 
 
 def public_named(name: str) -> object | None:
-    """The class or function with this name, whatever its letters, in `__all__` of a package; None if there is none."""
+    """The class or function with this name in `__all__` of a package, or else with these letters in any case; None if there is none."""
     from lightrl.registry.classes import registry
 
     packages = dict.fromkeys(record.module.partition(".")[0] for record in registry().records if not record.error)
-    for module in map(import_module, packages):
-        for public in getattr(module, "__all__", ()):
-            if public.lower() == name.lower():
-                found: object = getattr(module, public)
-                return found
-    return None
+    # helpers of tests, which registers verbs and no parts
+    packages |= {"lightrl_workshop": None} if find_spec("lightrl_workshop") is not None else {}
+    public = [(module, one) for module in map(import_module, packages) for one in getattr(module, "__all__", ())]
+    alike = [(module, one) for module, one in public if one.lower() == name.lower()]
+    found = next((pair for pair in alike if pair[1] == name), alike[0] if alike else None)
+    return None if found is None else getattr(*found)
 
 
 def print_public(console: Console, thing: object) -> None:
@@ -196,7 +197,9 @@ def print_public(console: Console, thing: object) -> None:
         if callable(thing):
             console.print(f"\n{name}{inspect.signature(thing)}")
         return
-    said = inspect.getdoc(vars(thing).get("__init__"))
+    made = vars(thing).get("__init__")
+    console.print(f"\n{name}{signature_text(made)}" if made is not None else "", end="\n" if made is not None else "")
+    said = inspect.getdoc(made)
     if said and not said.startswith("Initialize self."):
         console.print(f"\n{said}")
     members = {key: value for key, value in inspect.getmembers(thing) if not key.startswith("_") and _ours(value)}

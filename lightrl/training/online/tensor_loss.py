@@ -61,6 +61,8 @@ class TensorLoss:
             ValueError: something that a part reads is not known, or a tensor has another shape.
         """
         _refuse(algorithm, rewards, group, mask, known)
+        if current is not None and not isinstance(current, PolicyOutput):
+            raise ValueError(f"current is a {type(current).__name__}: give a PolicyOutput(logprobs, outputs)")
         old = known["old_logprobs"]
         scored = _scored(rewards.to(old), group, mask, known, truncated)
         references = {word: known[word] for slot in algorithm.references if (word := logprobs_of(slot)) in algorithm.needs}

@@ -2,7 +2,6 @@
 
 from typing import Annotated, Literal
 
-import torch
 from annotated_types import Ge, Gt, Le
 from torch import Tensor
 
@@ -83,10 +82,9 @@ class DROLoss(RowLoss):
     def prepare(self, minibatch: Minibatch) -> dict[str, Tensor]:
         if self.value == "critic":
             return {}
-        rows, mask = minibatch.rows, minibatch.rows.response_mask
-        log_ratio = torch.where(mask, minibatch.output.logprobs - rows.needed("ref_logprobs"), 0.0).sum(1)
-        counts = self.weights(rows).any(1)
-        return {VALUE: group_statistics(rows.rewards - self.tau * log_ratio, rows.group, counts).mean}
+        rows = minibatch.rows
+        held = rows.rewards - self.tau * minibatch.completions.log_ratio
+        return {VALUE: group_statistics(held, rows.group, self.weights(rows).any(1)).mean}
 
     def row_loss(self, completions: Likelihood, experience: TrainingBatch, output: PolicyOutput) -> WithStatistics:
         held = experience.rewards - self.tau * completions.log_ratio

@@ -26,10 +26,13 @@ from lightrl import (
     GroupRelative,
     KLPenalty,
     MaskTruncated,
+    PolicyGradient,
     Prompt,
     Reply,
+    RowLoss,
     TokenMean,
     TurnNormalized,
+    broadcast_to_tokens,
     own_opening,
 )
 from lightrl.kinds import KINDS
@@ -174,6 +177,54 @@ def test_equal_rewards_of_discounted_turns_give_0(tmp_path: Path) -> None:
     equal = "equal rewards give exactly 0 where completions of one prompt are compared"
     assert broken_by("advantage", Discounted, tmp_path) == []
     assert equal in broken_by("advantage", AgainstFirstTurns, tmp_path)
+
+
+class OfItsMicroBatch(RowLoss):
+    """Broken on purpose: it compares the rows of a micro-batch, however the step is cut."""
+
+    def row_loss(self, completions: Any, experience: Any, output: Any) -> Any:
+        return (experience.rewards - experience.rewards.mean()) * completions.logprob
+
+
+class Careless(GroupCentered):
+    """Broken on purpose: of the mean and the number of rollouts it saves the mean alone."""
+
+    def __init__(self) -> None:
+        self.mean, self.rollouts, self.now = 0.0, 0, 0.0
+
+    def compute(self, experience: Any) -> Advantages:
+        self.now = float(experience.ranks.total(experience.rewards[experience.scorable].sum()[None].double())[0])
+        return Advantages(broadcast_to_tokens(experience.rewards - self.mean, experience))
+
+    def commit(self) -> None:
+        self.rollouts += 1
+        self.mean += (self.now - self.mean) / self.rollouts
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"mean": self.mean}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.mean = state["mean"]
+
+
+class Silent(PolicyGradient):
+    """Broken on purpose: it does not say what it prepares."""
+
+    def prepare(self, minibatch: Any) -> Any:
+        return {"level": minibatch.output.logprobs}
+
+
+@pytest.mark.parametrize(
+    ("kind", "cls", "title"),
+    [
+        ("loss term", OfItsMicroBatch, "rows and masked positions have no influence on each other"),
+        ("advantage", Careless, "its history survives a restart"),
+        ("clip scheme", Silent, "what it prepares for a step depends on neither order, padding nor ranks"),
+    ],
+)
+def test_what_eight_strangers_planted_is_found(kind: str, cls: type[Any], title: str, tmp_path: Path) -> None:
+    """Bugs that passed the check before: each of them by one who knew the documentation alone."""
+    assert title in broken_by(kind, cls, tmp_path)
 
 
 class Undecided(GroupRelative):

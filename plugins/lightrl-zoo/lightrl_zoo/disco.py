@@ -60,9 +60,8 @@ class DiscriminativeLoss(RowLoss):
         self.tau, self.lam, self.length, self.right_above = tau, lam, length, right_above
 
     def prepare(self, minibatch: Minibatch) -> dict[str, Tensor]:
-        rows, mask = minibatch.rows, minibatch.rows.response_mask
-        tokens = mask.sum(1).clamp(min=1).double()
-        score = torch.where(mask, minibatch.output.logprobs, 0.0).double().sum(1) / tokens
+        rows, completions = minibatch.rows, minibatch.completions
+        score, tokens = completions.mean_logprob.double(), completions.tokens.double()
         counts = self.weights(rows).any(1)
         right, wrong = counts & (rows.rewards > self.right_above), counts & (rows.rewards <= self.right_above)
         groups, group = torch.unique(rows.group, return_inverse=True)

@@ -54,18 +54,20 @@ def shapes(make: Make[LossTerm], rows: TrainingBatch) -> None:
 
 @contract_check_on(KIND, "rows and masked positions have no influence on each other", experiences_for)
 def rows_apart(make: Make[LossTerm], rows: TrainingBatch) -> None:
-    """In another order and with NaN at masked positions the loss is the same."""
+    """In another order, alone in a micro-batch and with NaN at masked positions the loss is the same."""
     part = make()
     output = outputs(rows, part)
     chosen = unpack(part.weights(rows))[0] * rows.token_weight > 0
     whole = loss(part, rows, output)
     bad = loss(make(), replace(poisoned(rows), token_weight=rows.token_weight), output)
     expect_same(whole[chosen], bad[chosen], "NaN at masked positions leaks out", **brief(rows))
-    order = shuffled(len(rows))
-    values = None if output.values is None else output.values[order]
-    read = {name: found[order] for name, found in output.outputs.items()}
-    own = loss(make(), rows.select(order), PolicyOutput(output.logprobs[order], read, values))
-    expect_same(whole[order][chosen[order]], own[chosen[order]], "rows in another order get another loss", **brief(rows))
+    changed = {"rows in another order get another loss": shuffled(len(rows))}
+    changed |= {f"row {row} alone in a micro-batch gets another loss": [row] for row in range(len(rows))}
+    for what, some in changed.items():
+        values = None if output.values is None else output.values[some]
+        read = {name: found[some] for name, found in output.outputs.items()}
+        own = loss(make(), rows.select(some), PolicyOutput(output.logprobs[some], read, values))
+        expect_same(whole[some][chosen[some]], own[chosen[some]], what, **brief(rows))
 
 
 @contract_check(KIND, "with a coefficient of 0 it needs nothing")

@@ -54,8 +54,23 @@ def state_survives(make: Make[Registered]) -> None:
 def preparation(make: Make[Registered]) -> None:
     """And on nothing at masked positions; it is what the part says."""
     part = make()
-    if isinstance(part, StepPart) and part.gives:
+    if isinstance(part, StepPart) and type(part).prepare is not StepPart.prepare:
         check_preparation(part)
+
+
+@contract_check(KIND, "compares is declared if what it prepares depends on which completions share a prompt")
+def grouped(make: Make[Registered]) -> None:
+    """Then a step needs whole groups."""
+    part = make()
+    if not isinstance(part, StepPart) or part.compares or not part.gives:
+        return
+    for rows in experiences():
+        rows.extras = read_extras(part, rows, rows.old_logprobs)
+        apart = replace(rows, group=torch.arange(len(rows)))
+        what = "where each row has a prompt of its own it prepares something else as {}, so declare compares = True"
+        found = prepared(part, apart)
+        for name, values in prepared(part, rows).items():
+            expect_same(values.double(), found[name].double(), what.format(name), **brief(rows))
 
 
 @contract_check(KIND, "repr() names the class")
@@ -69,7 +84,7 @@ def check_preparation(part: StepPart) -> None:
     for rows in experiences():
         rows.extras = read_extras(part, rows, rows.old_logprobs)
         whole, width = prepared(part, rows), rows.input_ids.shape[1]
-        expect(whole.keys() == part.gives, f"it prepares {sorted(whole)}, and says {sorted(part.gives)}")
+        expect(whole.keys() == part.gives, f"it prepares {sorted(whole)}, and says that it gives {sorted(part.gives)}")
         order = shuffled(len(rows))
         first = [i for i in range(len(rows)) if rows.group[i] == rows.group[0]]
         shares = [first, [i for i in range(len(rows)) if i not in first]]
