@@ -1,8 +1,6 @@
 """Ranges of numbers and choices of words, stated in the type of an argument: `Annotated[float, Gt(0)]`, `Literal["sum", "mean"]`.
 
-Every part and every config is held to them.
-
-The bounds are those of the package `annotated_types`. `Count`, `Positive` and the other types here are the common cases.
+Every part and every config is held to them. Bounds are those of the package `annotated_types`; the types here are the common cases.
 """
 
 from __future__ import annotations

@@ -35,13 +35,14 @@ def sizes_table(module: PolicyOptimization, rollouts: int | None, ranks: int = 1
     group, steps = algorithm.sampler.group_size, algorithm.steps_per_rollout
     per_step = prompts // algorithm.minibatches * group if algorithm.minibatch_of == "groups" else prompts * group // algorithm.minibatches
     rows, new = prompts * group, module.collector.engine.sampling.max_new_tokens
+    turns = module.collector.environment.max_turns
     many = None if rollouts is None or rollouts < 0 else rollouts
     table = Table(title=f"{type(algorithm).__name__}: one rollout", title_justify="left", show_header=False, box=None)
     lines = {
         "prompts x group = rows": f"{prompts} x {group} = {rows}" + (f" ({rows // ranks} on each of {ranks} ranks)" if ranks > 1 else ""),
         "epochs x minibatches = optimizer steps": f"{algorithm.epochs} x {algorithm.minibatches} = {steps}",
         "rows per optimizer step": f"{per_step}",
-        "new tokens of these rows, at most": f"{rows} x {new} = {rows * new:,}",
+        "new tokens of these rows, at most": f"{rows} x {new}{f' x {turns} turns' if turns > 1 else ''} = {rows * new * turns:,}",
         "tokens per micro-batch": str(module.learner.budget),
         "rollouts": "until stopped" if many is None else f"{many} ({many * steps:,} optimizer steps, {many * rows:,} completions)",
     }

@@ -55,9 +55,9 @@ class PolicyWeights(Protocol):
         """Within, the trainer's own modules have gathered weights on this rank; the core enters it while an `in_process` engine decodes."""
 
     def tensors(self) -> Iterator[tuple[str, Tensor]]:
-        """Every tensor by its Hugging Face name, gathered one at a time; to be copied at once. Adapters are added to the weights.
+        """Every tensor by its Hugging Face name, a tied one once, gathered one at a time; to be copied at once.
 
-        Collective: every rank goes through all of them.
+        Adapters are added to the weights. Collective: every rank goes through all of them.
         """
 
     def own_tensors(self, trained: bool) -> Iterator[tuple[str, Tensor]]:
@@ -153,7 +153,7 @@ class RolloutEngine(Part):
     sampling: Sampling
     """How training rollouts are drawn."""
     seed: int = 0
-    """Of the random numbers of all requests."""
+    """Of the random numbers of all requests; the core has mixed it into the key of each."""
     exact_logprobs: bool = False
     """Log-probs of results are those of the trainer's own forward: they may serve as old log-probs."""
     logprob_tolerance: float | None = None

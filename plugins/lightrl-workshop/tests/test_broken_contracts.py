@@ -214,9 +214,47 @@ class Silent(PolicyGradient):
         return {"level": minibatch.output.logprobs}
 
 
+class Corridor(Environment):
+    """Broken on purpose: all episodes walk with one pair of legs, and take exact commands."""
+
+    runs = "inline"
+    place = 0
+
+    def begin(self, prompt: Prompt, seed: int) -> Any:
+        Corridor.place = 0
+        return own_opening(prompt)
+
+    def reply(self, completion: str) -> Reply:
+        Corridor.place += completion == "go north"
+        return Reply(f"You are in room {Corridor.place}.", done=Corridor.place > 2)
+
+    def example_turns(self, prompt: Prompt, seed: int) -> list[str]:
+        return ["go north"] * 3
+
+
+class Lamp(Environment):
+    """Broken on purpose: an episode that begins takes the lamp from the others."""
+
+    runs = "inline"
+    lit = False
+
+    def begin(self, prompt: Prompt, seed: int) -> Any:
+        Lamp.lit = False
+        return own_opening(prompt)
+
+    def reply(self, completion: str) -> Reply:
+        Lamp.lit |= completion == "light lamp"
+        return Reply("You see a door." if Lamp.lit else "It is dark.", done=completion == "open door")
+
+    def example_turns(self, prompt: Prompt, seed: int) -> list[str]:
+        return ["light lamp", "look", "look", "open door"]
+
+
 @pytest.mark.parametrize(
     ("kind", "cls", "title"),
     [
+        ("environment", Corridor, "an episode has no influence on another"),
+        ("environment", Lamp, "an episode has no influence on another"),
         ("loss term", OfItsMicroBatch, "rows and masked positions have no influence on each other"),
         ("advantage", Careless, "its history survives a restart"),
         ("clip scheme", Silent, "what it prepares for a step depends on neither order, padding nor ranks"),

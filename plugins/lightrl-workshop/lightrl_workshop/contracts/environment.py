@@ -54,6 +54,20 @@ def played(host: EpisodeHost, prompts: Sequence[Prompt], seeds: Sequence[int], s
     return answers
 
 
+def staggered(host: EpisodeHost, prompts: Sequence[Prompt], seeds: Sequence[int], said: Sequence[str]) -> list[list[EpisodeAnswer]]:
+    """The answers in episodes of which each begins a turn later than the one before it."""
+    answers: list[list[EpisodeAnswer]] = []
+    turns = said[: host.environment.max_turns]
+    for round_ in range(len(prompts) + len(turns)):
+        for i in range(min(round_, len(answers))):
+            if len(answers[i]) <= len(turns) and goes_on(answers[i][-1]):
+                answers[i] += host.reply([(i, turns[len(answers[i]) - 1])]).result()
+        if round_ < len(prompts):
+            answers.append(host.begin([(round_, prompts[round_], seeds[round_])]).result())
+    host.end(range(len(prompts)))
+    return answers
+
+
 def episode(make: Make[Environment], prompt: Prompt, seed: int, said: Sequence[str] = PLAIN) -> list[EpisodeAnswer]:
     """The answers in one episode of a new instance, in this process."""
     with hosted(inline(make())) as host:
@@ -123,12 +137,14 @@ def repeatable(make: Make[Environment]) -> None:
 
 @contract_check(KIND, "an episode has no influence on another")
 def apart(make: Make[Environment]) -> None:
-    """Copies share nothing, and episodes side by side answer as they do alone."""
+    """Copies share nothing, and episodes side by side answer as they do alone, those that begin while others go on too."""
     prompt = make().example_prompts()[0]
-    alone = without_time(episode(make, prompt, 7))
-    with hosted(inline(make())) as host:
-        beside = without_time(played(host, [prompt] * 3, [3, 7, 11], PLAIN)[1])
-    expect(alone == beside, "beside other episodes it replies something else", prompt=prompt, alone=alone, beside=beside)
+    for said in scripts(make, prompt, 7):
+        alone = without_time(episode(make, prompt, 7, said))
+        for play in (played, staggered):
+            with hosted(inline(make())) as host:
+                beside = without_time(play(host, [prompt] * 3, [3, 7, 11], said)[1])
+            expect(alone == beside, "beside other episodes it replies something else", prompt=prompt, alone=alone, beside=beside)
 
 
 @contract_check(KIND, "it leaves the prompt as it was")

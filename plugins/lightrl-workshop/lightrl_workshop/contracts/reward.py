@@ -10,7 +10,7 @@ from torch import Tensor
 from lightrl.parts.reward import Reward, RowReward
 from lightrl.rewards.reward_set import RewardSet
 from lightrl.rewards.row_call import RESERVED, named_arguments
-from lightrl.types import Rollout
+from lightrl.types import Outcome, Rollout
 from lightrl_workshop.checks.check import BrokenContract, Make, contract_check, expect, expect_same
 from lightrl_workshop.checks.examples import experiences, shuffled
 
@@ -46,6 +46,25 @@ def wants_columns(part: Reward) -> bool:
 def weight(make: Make[Reward]) -> None:
     part = make()
     expect(math.isfinite(part.weight), f"weight must be a finite number, got {part.weight!r}")
+
+
+@contract_check(KIND, "no example completion makes it fail, the empty one included")
+def nothing_fails(make: Make[Reward]) -> None:
+    """A row whose reward fails is not learnt from."""
+    if wants_columns(make()):
+        return
+    for rows in experiences():
+        rewards = RewardSet({"it": inline(make())})
+        try:
+            scoring = rewards.submit(rows)
+            outcomes = scoring.result().outcomes["it"].tolist()
+        except RuntimeError as error:
+            raise BrokenContract(str(error)) from error
+        finally:
+            rewards.close()
+        for row, outcome in enumerate(outcomes):
+            failed = outcome in (Outcome.ERROR, Outcome.TIMEOUT)
+            expect(not failed, f"it fails: {scoring.failures['it'][row]}", completion=rows.completions[row])
 
 
 @contract_check(KIND, "a score depends on its own row alone")

@@ -35,7 +35,17 @@ class Homebound(RowReward):
         return float(self.length(completion))
 
 
+class Dividing(RowReward):
+    """Broken on purpose: it divides by the length of a completion that may be empty."""
+
+    runs = "inline"
+
+    def score(self, prompt: Prompt, completion: str) -> float:
+        return completion.count("x") / len(completion)
+
+
 BROKEN = {
+    "no example completion makes it fail, the empty one included": Dividing,
     "it has a finite weight": Weightless,
     "a score depends on its own row alone": Remembering,
     "a worker process can load it, and scores the same there": Homebound,
