@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import lightrl_workshop
+import pytest
 
 import lightrl as package
 from lightrl.cli.catalogue.explain import public_named
@@ -22,6 +24,14 @@ def test_the_case_of_a_name_counts_where_two_differ_in_it(lightrl: Callable[...,
     assert public_named("Moments") is package.Moments
     assert public_named("MOMENTS") is not None
     assert "moments(values: " in lightrl("explain", "moments").out
+
+
+def test_it_explains_a_class_in_a_file(lightrl: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = 'from lightrl import GroupCentered\n\n\nclass Halved(GroupCentered):\n    """Half of what the group says."""\n'
+    (tmp_path / "halves.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    assert "advantage Halved: Half of what the group says." in lightrl("explain", "halves.Halved").out
+    assert lightrl("explain", "halves.Doubled").status == 2
 
 
 def test_it_prints_how_a_class_is_made(lightrl: Callable[..., Any]) -> None:

@@ -37,9 +37,9 @@ def algorithm_named(name: str) -> Choice:
 
 
 def part_named(name: str) -> tuple[str, type[Any]] | None:
-    """The kind and the class of a part that has this name; None if an algorithm, no part, or parts of several kinds have it."""
+    """The kind and the class of a part with this name or import path; None if an algorithm, no part, or parts of several kinds have it."""
     found = []
-    for kind in registry().kinds_of(name):
+    for kind in KINDS if "." in name else registry().kinds_of(name):
         with suppress(UnknownName):
             found.append((kind, registry().resolve(kind, name)))
     return found[0] if len(found) == 1 and found[0][0] != KIND else None
