@@ -85,7 +85,7 @@ class DiscriminativeLoss(RowLoss):
 
 def _in_group(chosen: Tensor, group: Tensor, groups: int) -> Tensor:
     """`[N]` bool: whether the row's group has a chosen row."""
-    return torch.zeros(groups, device=group.device).index_add(0, group, chosen.float())[group] > 0
+    return torch.zeros(groups, dtype=torch.long, device=group.device).index_add(0, group, chosen.long())[group] > 0
 
 
 def _shares(logits: Tensor, chosen: Tensor, group: Tensor, groups: int) -> Tensor:

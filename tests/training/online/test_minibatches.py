@@ -87,5 +87,5 @@ def test_a_part_that_counts_prompts_is_refused_with_rows() -> None:
 
 
 def test_another_word_is_refused() -> None:
-    with pytest.raises(ValueError, match="GroupRelative needs minibatch_of to be 'groups' or 'rows', got 'row'"):
+    with pytest.raises(ValueError, match="GroupRelative needs minibatch_of to be 'groups' or 'rows', got minibatch_of='row'"):
         GroupRelative(minibatch_of="row")

@@ -45,7 +45,7 @@ class Dividing(RowReward):
 
 
 BROKEN = {
-    "no example completion makes it fail, the empty one included": Dividing,
+    "an empty completion does not fail where the others get a score": Dividing,
     "it has a finite weight": Weightless,
     "a score depends on its own row alone": Remembering,
     "a worker process can load it, and scores the same there": Homebound,
