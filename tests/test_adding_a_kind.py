@@ -189,6 +189,6 @@ def test_the_kind_is_explained_and_a_new_package_of_it_works(tree: Path) -> None
     install = ["install", "-q", "--no-deps", "--no-index", "--no-build-isolation", "--target", "site", "./my-world"]
     run(tree, "-m", "pip", *install)
     checked = run(tree, "-m", "lightrl", "plugins", "check", "my-world")
-    assert "6 checks of its contracts pass" in checked
+    assert "7 checks of its contracts pass" in checked
     assert "1 of its configs take a step on a CPU" in checked
     run(tree, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--import-mode=importlib", "--rootdir", "my-world", "my-world/tests")
