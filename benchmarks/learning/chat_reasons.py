@@ -13,7 +13,7 @@ REASONS: dict[tuple[str, str], str] = {
         "sft_dpo",
     ): "it is 0.013 below the threshold, a third of a standard error; with this seed the model began at the least accuracy.",
     ("reward_model", "reward_model"): (
-        "too few steps, and what has begun is learnt by heart. With seed 0 the loss stays near ln 2, 0.693, for 20 of the 31 steps (mean of "
+        "too few steps, and what has begun is learnt by heart. With seed 0 the loss stays near ln 2 (0.693) for 20 of 31 steps (mean of "
         "the first nine 0.689) and falls only then (mean of the last nine 0.637). Comparisons of the 55 sums that it learnt from are right "
         "to 0.64 to 0.78, those of held-out sums to 0.45 to 0.46, which is chance. Whether more steps would carry over was not tried."
     ),
