@@ -90,12 +90,8 @@ class Algorithm(Declared):
     @property
     def needs_rewards(self) -> bool:
         """A part reads rewards."""
-        idle = (
-            {slot for slot, part in self.parts.items() if isinstance(part, LossTerm | Reference)}
-            - self.loss_terms.keys()
-            - self.references.keys()
-        )
-        return any(part.needs_rewards for slot, part in self.parts.items() if slot not in idle)
+        acting = self.loss_terms.keys() | self.references.keys()
+        return any(p.needs_rewards for slot, p in self.parts.items() if slot in acting or not isinstance(p, LossTerm | Reference))
 
     @property
     def needs(self) -> frozenset[str]:

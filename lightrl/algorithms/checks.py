@@ -75,8 +75,8 @@ def _refuse_row_constant(algorithm: Algorithm) -> None:
 def _refuse_groups_apart(algorithm: Algorithm) -> None:
     if algorithm.minibatch_of == "rows" and algorithm.minibatches > 1:
         for slot, part in algorithm.parts.items():
-            # an advantage and a token weight have seen the whole rollout
-            if part.compares and part not in (algorithm.advantage, algorithm.token_weight):
+            # an advantage has seen the whole rollout, and so has a token weight that prepares nothing for a step
+            if part.compares and part is not algorithm.advantage and (part is not algorithm.token_weight or part.sees_steps):
                 raise ValueError(
                     f"{type(part).__name__} in {slot} needs all completions of a prompt in one optimizer step, and minibatch_of is 'rows', "
                     f"which spreads them over {algorithm.minibatches} minibatches: set minibatch_of to groups, or minibatches to 1"

@@ -14,6 +14,7 @@ from lightrl import (
     DigitSorting,
     GroupRelative,
     GroupSampler,
+    MaskTruncated,
     PolicyOptimization,
     PromptData,
     SequenceSumTokenMean,
@@ -74,6 +75,24 @@ def test_more_minibatches_than_prompts_are_possible_with_rows() -> None:
     assert trainer.global_step == 8
     with pytest.raises(ValueError, match=r"is 2 with 4 completions each, but algorithm.minibatches is 9.* at least one row: raise"):
         module(2, minibatches=9, minibatch_of="rows")
+
+
+class BestOfRollout(MaskTruncated):
+    """Compares once, over the whole rollout."""
+
+    compares = True
+
+
+class BestOfStep(BestOfRollout):
+    """Compares in each step."""
+
+    gives = frozenset({"best"})
+
+
+def test_a_token_weight_that_compares_within_a_step_is_refused_with_rows() -> None:
+    GroupRelative(token_weight=BestOfRollout(), minibatches=2, minibatch_of="rows")
+    with pytest.raises(ValueError, match="BestOfStep in token_weight needs all completions of a prompt in one optimizer step"):
+        GroupRelative(token_weight=BestOfStep(), minibatches=2, minibatch_of="rows")
 
 
 def test_a_part_that_counts_prompts_is_refused_with_rows() -> None:
