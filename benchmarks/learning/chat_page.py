@@ -107,15 +107,15 @@ def summary(cells: Mapping[Run, Cell]) -> list[str]:
 
 
 def reasons(cells: Mapping[Run, Cell]) -> list[str]:
-    """What did not learn, with why."""
-    short: dict[tuple[str, str], list[str]] = {}
+    """What did not learn, with why; those with one reason together."""
+    short: dict[str, dict[str, list[str]]] = {}
     for run, cell in cells.items():
         if not met(run.task, cell):
-            short.setdefault((run.task, run.algorithm), []).append(f"seed {run.seed} {cell['before']:.3f} to {cell['after']:.3f}")
-    return [
-        f"* **{NAMES[algorithm]} on `{task}`** ({', '.join(seen)}): {REASONS.get((task, algorithm), 'not looked into yet.')}"
-        for (task, algorithm), seen in short.items()
-    ]
+            why = REASONS.get((run.task, run.algorithm), "not looked into yet.")
+            of = short.setdefault(why, {}).setdefault(f"**{NAMES[run.algorithm]} on `{run.task}`**", [])
+            of.append(f"seed {run.seed} {cell['before']:.3f} to {cell['after']:.3f}")
+    named = {why: ", ".join(f"{name} ({', '.join(seen)})" for name, seen in of.items()) for why, of in short.items()}
+    return [f"* {who}: {why}" for why, who in named.items()]
 
 
 def ran_on(cells: Sequence[Cell]) -> str:
