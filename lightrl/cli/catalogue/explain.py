@@ -180,9 +180,9 @@ def public_named(name: str) -> object | None:
     """The class or function with this name in `__all__` of a package, or else with these letters in any case; None if there is none."""
     from lightrl.registry.classes import registry
 
-    packages = dict.fromkeys(record.module.partition(".")[0] for record in registry().records if not record.error)
-    # helpers of tests, which registers verbs and no parts
-    packages |= {"lightrl_workshop": None} if find_spec("lightrl_workshop") is not None else {}
+    # a package that brings verbs alone has them in a module of its own, and public names under its own name
+    known = [(r.module.partition(".")[0], r.distribution.replace("-", "_")) for r in registry().records if not r.error]
+    packages = dict.fromkeys(name for names in known for name in names if find_spec(name) is not None)
     public = [(module, one) for module in map(import_module, packages) for one in getattr(module, "__all__", ())]
     alike = [(module, one) for module, one in public if one.lower() == name.lower()]
     found = next((pair for pair in alike if pair[1] == name), alike[0] if alike else None)
