@@ -141,13 +141,15 @@ class RolloutLoop:
         return replace(rollout, rollout_logprobs=rollout.rollout_logprobs.masked_fill(rollout.response_mask, torch.nan))
 
     def probe(self, rollout: Rollout) -> None:
-        """Have the engine answer its questions and inform the observer, unless that was done with these weights already.
+        """Have the engine answer its questions and inform the observer, once for each version of the weights.
+
+        An engine whose log-probs cannot be compared is asked nothing.
 
         Args:
             rollout: if it is the first one, the beginnings of its first rows become the questions.
         """
         weights, _ = self._ready(1)
-        if self._new_weights:
+        if self._new_weights and self.engine.comparable_logprobs:
             self._new_weights = False
             self._questions = self._questions or questions_of(rollout)
             self._observer.on_answers(probe(self.engine, self._questions, weights.policy, self._version, self._numbers))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ from lightrl import (
     PolicyOptimization,
     Prompt,
     PromptData,
+    Request,
     Reversal,
     RolloutEngine,
     SingleTurn,
@@ -193,3 +195,18 @@ def test_verbs_without_a_trainer_notice_too() -> None:
         rollouts.rollout(PROMPTS, 1)
     rollouts = watched(OwnCopy(), policy)
     assert len(rollouts.rollout(PROMPTS, 1)) == len(PROMPTS)
+
+
+def test_an_engine_whose_logprobs_cannot_be_compared_is_asked_no_questions() -> None:
+    """Completions of a file have no answers to them: `make bench CASE=curves` had ended at the first rollout."""
+
+    class Asked(OwnCopy):
+        comparable_logprobs = False
+        requests: list[int] = []
+
+        def submit(self, requests: Sequence[Request]) -> None:
+            self.requests.append(len(requests))
+            super().submit(requests)
+
+    quiet_trainer(max_epochs=2).fit(module_with(Asked()), datamodule=PromptData(train=Reversal(examples=100)))
+    assert Asked.requests == [16, 16]

@@ -66,7 +66,7 @@ class PolicyWatch(LoopObserver):
         """Compare the answers; a RuntimeError if the engine does not have the policy's weights."""
         engine, policy = self._engine, self._policy
         limits = Limits.of(policy.model.dtype, engine.logprob_tolerance)
-        if engine.comparable_logprobs and (complaint := self._canary.look(answers, policy, next(policy.parameters()).device, limits)):
+        if complaint := self._canary.look(answers, policy, next(policy.parameters()).device, limits):
             raise mismatch(type(engine).__name__, 0, complaint)
 
 

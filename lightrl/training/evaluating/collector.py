@@ -80,8 +80,6 @@ class Collector(LoopObserver):
 
     def on_answers(self, answers: Rollout) -> None:
         """Compare log-probs of an engine with weights of its own with the trainer's, after each update; if one differs, every rank ends."""
-        if not self.engine.comparable_logprobs:
-            return
         learner = self.learner
         complaint = self._canary.look(answers, learner.policy, learner.device, self.agreement_limits)
         learner.ledger.add("engine/deviation", self._canary.agreement.largest, reduce="max")
