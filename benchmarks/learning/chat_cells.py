@@ -13,9 +13,10 @@ from typing import Any
 import torch
 from lightning.pytorch import Callback, LightningModule, Trainer, seed_everything
 
-from benchmarks.learning.chat_algorithms import ALGORITHMS, GROUP, optimizer
+from benchmarks.learning.chat_algorithms import GROUP, optimizer
 from benchmarks.learning.chat_tasks import ChatTask, source_of
 from lightrl import PolicyOptimization, PolicySource, PromptData, TransformersEngine
+from lightrl.algorithms.algorithm import Algorithm
 from lightrl.training.evaluating.evaluator import Evaluation
 from lightrl.training.policy_module import NoDefaultCallbacks
 
@@ -86,22 +87,21 @@ def quiet_trainer(callbacks: list[Callback], **limits: Any) -> Trainer:
     )
 
 
-def online(task: ChatTask, algorithm: str, seed: int, model: PolicySource, rollouts: int = ROLLOUTS) -> Cell:
+def online(task: ChatTask, algorithm: Algorithm, seed: int, model: PolicySource, rollouts: int = ROLLOUTS) -> Cell:
     """Train by one algorithm.
 
     Args:
         task: what is asked.
-        algorithm: its name in `ALGORITHMS`.
+        algorithm: with groups of `GROUP` completions.
         seed: of data order and sampling.
         model: where the run starts.
         rollouts: how many.
     """
     seed_everything(seed, verbose=False)
     notes, started = Notes(), time.perf_counter()
-    chosen = ALGORITHMS[algorithm](task.longest)
     module = PolicyOptimization(
         policy=source_of(model, task.template),
-        algorithm=chosen,
+        algorithm=algorithm,
         rewards={"right": task.reward},
         engine=TransformersEngine(max_new_tokens=task.tokens, seed=seed),
         environment=task.environment,

@@ -73,7 +73,8 @@ def carry_out(run: Run, model: PolicySource, name: str, out: Path, **sizes: Any)
             found = OFFLINE_RUNS[run.task](run.seed, model, **sizes)
         else:
             start = calculator_start(model, STARTS / name) if run.task == "calculator" else model
-            found = online(TASKS[run.task](), run.algorithm, run.seed, start, **sizes)
+            task = TASKS[run.task]()
+            found = online(task, ALGORITHMS[run.algorithm](task.longest), run.seed, start, **sizes)
     except Exception:
         traceback.print_exc()
         return False

@@ -168,8 +168,7 @@ whose line is there is not repeated, so the command may be stopped at any time. 
 {ran_on}
 
 The thresholds are in `benchmarks/learning/chat_plan.py`, and were written down before the first run in these tables; that of the products
-after a trial of two rollouts with GRPO, which came from 0.167 to 0.490. TRL was not run on these tasks; [curves beside a peer](curves.md)
-has both on a smaller policy.
+after a trial of two rollouts with GRPO, which came from 0.167 to 0.490. [Beside TRL](chat_beside_trl.md) has the first task with both.
 
 {summary}
 
