@@ -73,7 +73,10 @@ class DeepSpeedAdapter(StrategyAdapter):
 
     def optimizer(self, make: Callable[[Groups], torch.optim.Optimizer], groups: Groups) -> torch.optim.Optimizer:
         # the engine has float32 copies of its own
-        return make(groups)
+        made = make(groups)
+        if getattr(made, "takes_matrices", False):
+            raise ValueError(f"model.optimizer: DeepSpeed cuts the matrices that {type(made).__name__} takes: use AdamW, ddp or fsdp2")
+        return made
 
     def forward(self, loss_of: Callable[[T], Loss], micro: T) -> Loss:
         found: Loss = self.engine(loss_of, micro)

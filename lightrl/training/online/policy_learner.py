@@ -69,7 +69,8 @@ class PolicyLearner(Learner, Networks):
         if part is None or self.critic is None:
             return groups
         rate = {} if part.learning_rate is None else {"lr": part.learning_rate}
-        return [*groups, {"params": list(self.critic.parameters()), **rate}]
+        named = dict(self.critic.named_parameters())
+        return [*groups, {"params": list(named.values()), "param_names": list(named), **rate}]
 
     def outputs(self, batch: ScoredRollout, mask: Tensor, read: Outputs = NO_OUTPUTS) -> PolicyOutput:
         """One forward pass; see `Networks.outputs`.

@@ -123,8 +123,9 @@ class Learner:
         return 1
 
     def parameter_groups(self) -> list[dict[str, Any]]:
-        """Parameter groups for the optimizer."""
-        return [{"params": [p for p in self.policy.parameters() if p.requires_grad]}]
+        """Parameter groups for the optimizer, with the names of the parameters."""
+        named = {name: p for name, p in self.policy.named_parameters() if p.requires_grad}
+        return [{"params": list(named.values()), "param_names": list(named)}]
 
     def tried_schedule(self) -> Any:
         """The schedule of a trial on parameters of its own; None if there is none."""
