@@ -83,7 +83,7 @@ REGISTERED: dict[str, list[Any]] = {
         "lightrl.callbacks.resume_report:ResumeReport",
         "lightrl.callbacks.run_summary:RunSummary",
         "lightrl.callbacks.export_policy:ExportPolicy",
-        "lightrl.callbacks.export_reward_model:ExportRewardModel",
+        "lightrl.callbacks.export_policy:ExportRewardModel",
         "lightrl.callbacks.no_update:NoUpdate",
         "lightrl.callbacks.preemption:Preemption",
         "lightrl.callbacks.preemption:PreemptionCheckpoint",

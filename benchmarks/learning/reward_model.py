@@ -22,7 +22,7 @@ from lightning.pytorch import Callback, Trainer
 
 from benchmarks.learning.gsm8k_solutions import MODELS, Row, evaluated_trainer, lines, options, prepared
 from lightrl import JsonLines, PretrainedPolicy, PromptData, RewardModeling
-from lightrl.callbacks.export_reward_model import ExportRewardModel
+from lightrl.callbacks.export_policy import ExportRewardModel
 
 
 class Curve(Callback):

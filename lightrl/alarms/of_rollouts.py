@@ -113,7 +113,7 @@ class Unscored(Alarm):
     )
     advice = (
         "Read the warnings of the reward on the terminal, run `lightrl reward test` on such completions, and raise timeout_s if the "
-        "failures are time-outs (`rewards/{name}/timeout`)."
+        "failures are time-outs (`rewards/NAME/timeout`)."
     )
 
     def seen(self, history: History) -> str | None:

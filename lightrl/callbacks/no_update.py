@@ -21,8 +21,7 @@ REASONS = {
 class NoUpdate(Callback):
     """Ends a run with an error if every update that it attempted was skipped."""
 
-    def __init__(self) -> None:
-        self._began: tuple[int, int] | None = None
+    _began: tuple[int, int] | None
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Nothing has begun."""

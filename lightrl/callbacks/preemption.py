@@ -125,10 +125,7 @@ class PreemptionCheckpoint(Preemption, Checkpoint):
 
     NAME = "preempted.ckpt"
     """Its file or folder; removed when a later checkpoint is complete."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._kept: tuple[int, int] | None = None
+    _kept: tuple[int, int] | None = None
 
     def keep(self, trainer: Trainer) -> None:
         """Save; after all other checkpoints, which Lightning's order of callbacks sees to."""

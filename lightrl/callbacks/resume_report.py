@@ -31,9 +31,7 @@ class ResumeReport(Callback):
 
     config: Mapping[str, Any] | None = None
     """The resolved config, where a command line made one."""
-
-    def __init__(self) -> None:
-        self._then: Mapping[str, Any] | None = None
+    _then: Mapping[str, Any] | None = None
 
     def on_save_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
         """Add the provenance."""

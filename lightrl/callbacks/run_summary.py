@@ -20,6 +20,7 @@ SHOWN = [
     "val/reward",
     "val/rewards/*/mean",
     "val/metrics/*",
+    "val/avg@*",
     "val/pass@*",
     "val/maj@*",
     "val/accuracy",
@@ -39,9 +40,18 @@ class RunSummary(Callback):
         self._started = 0.0
         self._evaluations: dict[int, dict[str, float]] = {}
 
-    def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Start the clock."""
+    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        """Start the clock, before a checkpoint is read."""
         self._started = time.monotonic()
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a run that goes on from here has behind it."""
+        return {"seconds": time.monotonic() - self._started, "evaluations": self._evaluations}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on from there."""
+        self._started -= state_dict["seconds"]
+        self._evaluations = state_dict["evaluations"]
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Remember what was found."""

@@ -21,9 +21,7 @@ class StopAllRanks(Callback, PhaseObserver):
     """When a rank fails, its message is printed at once and the other processes that Lightning has started end too."""
 
     in_every_run = True
-
-    def __init__(self) -> None:
-        self._phase = "setup"
+    _phase = "setup"
 
     def on_phase(self, phase: str) -> None:
         """Keep which phase the module is in."""

@@ -195,7 +195,8 @@ def _json_object(place: str, line: str) -> dict[str, Any]:
     try:
         row = _DECODER.decode(line)
     except json.JSONDecodeError as error:
-        raise ValueError(f"{place}: not valid JSON: {error.msg} at column {error.colno} of {line.strip()[:80]!r}") from error
+        wrong = error.msg.removesuffix(" at")
+        raise ValueError(f"{place}: not valid JSON: {wrong} at column {error.colno} of {line.strip()[:80]!r}") from error
     except RecursionError as error:
         raise ValueError(f"{place}: brackets are nested too deeply in {line.strip()[:80]!r}") from error
     except ValueError as error:

@@ -36,7 +36,9 @@ def check_gguf(path: str) -> None:
         ValueError: it is of another format or one of several, or the package `gguf` is missing.
     """
     if not (head := _head(path)).startswith(b"GGUF"):
-        raise ValueError(f"{path!r} is a file, and not GGUF; give a folder written by save_pretrained, a hub id or a GGUF file")
+        raise ValueError(
+            f"{path!r} is a file, and not GGUF; give a folder written by save_pretrained or lightrl export, a hub id or a GGUF file"
+        )
     if importlib.util.find_spec("gguf") is None:
         raise ValueError(f"the GGUF file {path!r} needs the package gguf.\nType: pip install 'lightrl-core[gguf]'")
     if (files := _number(head, "split.count") or 1) > 1:

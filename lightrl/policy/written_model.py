@@ -18,6 +18,9 @@ def write_model(model: Any, folder: str | Path, tensors: Mapping[str, Tensor]) -
     """Write weights and config by `save_pretrained`, which imports no DeepSpeed for it."""
     with _deepspeed_left_alone():
         model.save_pretrained(folder, state_dict=tensors)
+    # safetensors lets nobody else read them
+    for file in Path(folder).glob("*.safetensors"):
+        file.chmod((Path(folder) / "config.json").stat().st_mode)
 
 
 def save_tokenizer(tokenizer: Tokenizer, folder: str | Path) -> None:

@@ -51,7 +51,7 @@ class Registry:
         if matches:
             choices = " or ".join(f"{d}:{short}" for d, _ in matches)
             raise UnknownName(f"{where}{len(matches)} plugins register a {kind} named {short!r}. Write {choices}.")
-        elsewhere = "".join(f" It is a {other}." for other in self.kinds_of(name))
+        elsewhere = "".join(f" It is of another kind: {other}." for other in self.kinds_of(name))
         package = where_to_find(short, "classes", self.packages)
         said = package or elsewhere + closest(short, [cls.__name__ for _, cls in self.of_kind(kind)])
         raise UnknownName(f"{where}no {kind} is named {name!r}.{said} {self._known(kind)}{did_not_load(self.records)}")
@@ -89,7 +89,7 @@ class Registry:
         if kind.title in registered:
             return registered[kind.title]
         if registered:
-            raise UnknownName(f"{where}{path!r} is not a {kind.title}: it is registered as a {' and a '.join(registered)}.")
+            raise UnknownName(f"{where}{path!r} is no {kind.title}: it is registered as {' and '.join(registered)}.")
         try:
             found = imported(path)
         except ImportPathError as error:
@@ -100,7 +100,7 @@ class Registry:
             raise UnknownName(f"{where}{error}.{elsewhere}") from error
         base = kind.base_class
         if not isinstance(found, type) or not issubclass(found, base):
-            raise UnknownName(f"{where}{path!r} is not a {kind.title}: it is no subclass of {base.__module__}.{base.__name__}.")
+            raise UnknownName(f"{where}{path!r} is no {kind.title}: it is no subclass of {base.__module__}.{base.__name__}.")
         return found
 
     def _protect_core(self, record: PluginRecord) -> None:

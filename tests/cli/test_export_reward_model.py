@@ -19,7 +19,7 @@ LORA = {"class_path": "LoraPolicy", "init_args": {"r": 2, "base": TINY}}
 def test_a_checkpoint_and_the_run_give_the_same_reward_model(
     policy: dict[str, Any], lightrl: Callable[..., Any], write: Callable[..., Path], config: dict[str, Any]
 ) -> None:
-    export = {"class_path": "lightrl.callbacks.export_reward_model.ExportRewardModel", "init_args": {"folder": "at_the_end"}}
+    export = {"class_path": "lightrl.callbacks.export_policy.ExportRewardModel", "init_args": {"folder": "at_the_end"}}
     config.pop("rollouts")
     config["trainer"] |= {"max_steps": 2, "val_check_interval": 2, "check_val_every_n_epoch": None, "callbacks": [export]}
     config["model"] = {"class_path": "RewardModeling", "init_args": {"policy": policy, "batch_size": 8, "optimizer": {"lr": 0.02}}}

@@ -106,6 +106,43 @@ def test_generate_takes_a_folder_and_a_file_of_prompts(lightrl: Callable[..., An
     assert [json.loads(line)["prompt"] for line in answer.out.splitlines()] == ["56=", "12=", "34="]
 
 
+def test_generate_keeps_the_columns_of_a_file_so_that_rewards_can_score_it(lightrl: Callable[..., Any], write: Callable[..., Any]) -> None:
+    from lightrl import TinyPolicy
+
+    TinyPolicy(hidden=16, layers=1).build().save("policy")
+    write("questions.jsonl", '{"question": "12=", "answer": "12", "country": "x"}\n')
+    words = ["generate", "--policy", "policy", "--max_new_tokens", "4", "--prompts", "questions.jsonl"]
+    written = lightrl(*words, "--prompt-field", "question", "--out", "said.jsonl")
+    assert written.status == 0, written.err
+    (row,) = [json.loads(line) for line in Path("said.jsonl").read_text().splitlines()]
+    assert (row["prompt"], row["answer"], row["country"]) == ("12=", "12", "x")
+    scored = lightrl("reward", "test", "--data", "said.jsonl", "--model.rewards.correct", "ExactMatch")
+    assert scored.status == 0, scored.err
+
+
+def test_generate_refuses_prompts_and_a_file_that_is_there_before_it_reads_weights(
+    lightrl: Callable[..., Any], write: Callable[..., Any]
+) -> None:
+    from lightrl import TinyPolicy
+
+    TinyPolicy(hidden=16, layers=1).build().save("policy")
+    Path("policy/model.safetensors").unlink()
+    write("questions.jsonl", '{"question": "12="}\n')
+    answer = lightrl("generate", "--policy", "policy", "--prompts", "questions.jsonl")
+    assert answer.status == 2
+    assert "no column 'prompt'" in answer.err
+    assert "--prompt-field COLUMN" in answer.err
+    answer = lightrl("generate", "--policy", "policy", "--prompt", "1", "--out", "questions.jsonl")
+    assert (answer.status, "'questions.jsonl' is there already" in answer.err) == (2, True)
+
+
+def test_explain_finds_what_is_in_the_working_folder(lightrl: Callable[..., Any], write: Callable[..., Any]) -> None:
+    write("rewards_of_mine_alone.py", 'def city(completion: str) -> float:\n    """1 for a city."""\n    return 1.0\n')
+    answer = lightrl("explain", "rewards_of_mine_alone.city")
+    assert answer.status == 0, answer.err
+    assert "1 for a city." in answer.out
+
+
 def test_generate_goes_through_the_chat_template_unless_raw(lightrl: Callable[..., Any], write: Callable[..., Any]) -> None:
     from lightrl import TinyPolicy
 

@@ -65,9 +65,9 @@ def test_a_name_of_another_kind_is_no_name_of_this_one(names: Registry) -> None:
     [
         ("no_such.Thing", "'no_such.Thing' cannot be imported: No module named 'no_such'"),
         ("lightrl.parts.clip.Nothing", "clip.py) has no 'Nothing'; it has: ClipScheme"),
-        ("lightrl.parts.function.Function", "is not a clip scheme: it is registered as a reward"),
-        ("lightrl.parts.base.Part", "is not a clip scheme: it is no subclass of lightrl.parts.clip.ClipScheme"),
-        ("lightrl.parts.clip.dataclass", "is not a clip scheme"),
+        ("lightrl.parts.function.Function", "is no clip scheme: it is registered as reward"),
+        ("lightrl.parts.base.Part", "is no clip scheme: it is no subclass of lightrl.parts.clip.ClipScheme"),
+        ("lightrl.parts.clip.dataclass", "is no clip scheme"),
     ],
 )
 def test_an_import_path_must_lead_to_the_right_kind(names: Registry, path: str, message: str) -> None:

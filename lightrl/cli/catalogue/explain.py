@@ -5,10 +5,15 @@ from __future__ import annotations
 import argparse
 import ast
 import inspect
+import sys
 import textwrap
+from contextlib import suppress
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
+
+from lightrl.import_path import ImportPathError, imported
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -99,6 +104,8 @@ def explain(words: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="lightrl explain", description=__doc__)
     parser.add_argument("name", metavar="NAME", help="an algorithm or a part by its name in configs, or a kind of part")
     options = parser.parse_args(words)
+    if "." in options.name and str(Path.cwd()) not in sys.path:
+        sys.path.append(str(Path.cwd()))
     from rich.console import Console
 
     from lightrl.config.describe.algorithms import algorithm_named, kind_named, part_named
@@ -177,9 +184,12 @@ def _print_kind(console: Console, kind: Kind) -> None:
 
 
 def public_named(name: str) -> object | None:
-    """The class or function with this name in `__all__` of a package, or else with these letters in any case; None if there is none."""
+    """What an import path or a name in `__all__` of a package means, the latter in any case of letters; None if there is none."""
     from lightrl.registry.classes import registry
 
+    if "." in name:
+        with suppress(ImportPathError):
+            return imported(name)
     # a package that brings verbs alone has them in a module of its own, and public names under its own name
     known = [(r.module.partition(".")[0], r.distribution.replace("-", "_")) for r in registry().records if not r.error]
     packages = dict.fromkeys(name for names in known for name in names if find_spec(name) is not None)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from lightrl.parts.engine import RolloutEngine, Sampling
     from lightrl.parts.environment import Environment
     from lightrl.policy.policy import Policy
+    from lightrl.policy.source import PolicySource
     from lightrl.types import Prompt, Rollout
 
 
@@ -23,13 +24,17 @@ def generate(words: list[str]) -> int:
     options = _parser().parse_args(words)
     if not options.prompt and not options.prompts:
         raise ConfigError("lightrl generate", "there is no prompt.", 'Type --prompt "493027=", or --prompts FILE.jsonl')
+    if options.out is not None and Path(options.out).exists():
+        raise ConfigError("--out", f"{options.out!r} is there already.", "Name another file, or move it away.")
     from lightrl.text.chat_template import with_arguments
 
     try:
-        policy, engine, environment = _of(options.policy)
+        source, engine, environment = _of(options.policy)
+        # what is wrong with the prompts is said before the weights are read
+        prompts = _prompts(options, chat=source.tokenizer().chat_template is not None and not options.raw)
+        policy = source.build()
         tokenizer = policy.tokenizer
         tokenizer.chat_template = with_arguments(tokenizer.chat_template, options.chat_template_kwargs, "--chat_template_kwargs")
-        prompts = _prompts(options.prompt, options.prompts, chat=tokenizer.chat_template is not None and not options.raw)
         wanted = {name: getattr(options, name) for name in ("temperature", "top_p", "max_new_tokens")}
         sampling = replace(engine.sampling, **{name: value for name, value in wanted.items() if value is not None})
         rollout = _rollout(policy, engine, environment, prompts, options.n, sampling)
@@ -41,9 +46,10 @@ def generate(words: list[str]) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="lightrl generate", description=__doc__)
-    parser.add_argument("--policy", required=True, help="a Hugging Face folder or hub id, or a config (.yaml) whose model.policy is meant")
+    parser.add_argument("--policy", required=True, help="a folder, hub id or GGUF file, or a config (.yaml) whose model.policy is meant")
     parser.add_argument("--prompt", action="append", default=[], help="the prompt as text; may be repeated")
-    parser.add_argument("--prompts", metavar="FILE", help="a .jsonl file with a column `prompt`")
+    parser.add_argument("--prompts", metavar="FILE", help="a .jsonl file with a column of prompts")
+    parser.add_argument("--prompt-field", metavar="COLUMN", default="prompt", help="the column with the prompt; else prompt")
     parser.add_argument("--raw", action="store_true", help="continue the text as it is, also if the policy has a chat template")
     told = """arguments of the chat template, such as '{"enable_thinking": false}'"""
     parser.add_argument("--chat_template_kwargs", metavar="JSON", type=json_object, default={}, help=told)
@@ -60,18 +66,21 @@ def json_object(text: str) -> dict[str, Any]:
     return dict(json.loads(text))
 
 
-def _prompts(texts: list[str], file: str | None, chat: bool) -> list[Prompt]:
+def _prompts(options: argparse.Namespace, chat: bool) -> list[Prompt]:
     from lightrl.data.files import JsonLines
     from lightrl.types import Prompt
 
     given = [
         Prompt(id=str(i), messages=({"role": "user", "content": text},)) if chat else Prompt(id=str(i), text=text)
-        for i, text in enumerate(texts)
+        for i, text in enumerate(options.prompt)
     ]
-    if file is None:
+    if options.prompts is None:
         return given
-    source = JsonLines(file, answer=None, chat=chat)
-    source.prepare()
+    try:
+        source = JsonLines(options.prompts, prompt=options.prompt_field, answer=None, chat=chat)
+        source.prepare()
+    except ValueError as error:
+        raise ValueError(f"{error}\nAnother column of --prompts is named by --prompt-field COLUMN.") from error
     return given + [source.prompt(i) for i in range(source.size)]
 
 
@@ -88,17 +97,17 @@ def _rollout(policy: Policy, engine: RolloutEngine, environment: Environment, pr
         rollouts.close()
 
 
-def _of(path: str) -> tuple[Policy, RolloutEngine, Environment]:
+def _of(path: str) -> tuple[PolicySource, RolloutEngine, Environment]:
     from lightrl.parts.environment import SingleTurn
     from lightrl.policy.source import PretrainedPolicy
     from lightrl.rollout.decode.transformers_engine import TransformersEngine
 
     if Path(path).suffix in (".yaml", ".yml"):
         return _from_config(path)
-    return PretrainedPolicy(path).build(), TransformersEngine(), SingleTurn()
+    return PretrainedPolicy(path), TransformersEngine(), SingleTurn()
 
 
-def _from_config(path: str) -> tuple[Policy, RolloutEngine, Environment]:
+def _from_config(path: str) -> tuple[PolicySource, RolloutEngine, Environment]:
     from lightrl.config.build.builder import Builder
     from lightrl.config.merge.resolve import resolve
     from lightrl.config.read.settings import read_words
@@ -108,7 +117,7 @@ def _from_config(path: str) -> tuple[Policy, RolloutEngine, Environment]:
         raise ConfigError("model.policy", "not given.", f"Looked in: {path}")
     builder = Builder()
     with builder.refusals():
-        policy: Policy = builder.build(model.value("policy"), "model.policy").build()
+        policy: PolicySource = builder.build(model.value("policy"), "model.policy")
         engine: RolloutEngine = builder.build(model.value("engine"), "model.engine")
         environment: Environment = builder.build(model.value("environment"), "model.environment")
     return policy, engine, environment
@@ -120,6 +129,7 @@ def _write(rollout: Rollout, out: str | None) -> None:
 
     rows = [
         {
+            **prompt.columns,
             "prompt": own_opening(prompt),
             "completion": rollout.completions[i],
             "finish_reason": rollout.finish_reason[i],

@@ -16,7 +16,7 @@ from lightrl.config.describe.algorithms import in_full
 from lightrl.config.describe.choice import Choice
 from lightrl.config.merge.resolve import Resolved
 
-HELD_OUT = re.compile(r"val/(reward|rewards/.*/mean|completions/mean_length|accuracy|margin|calibration/error)")
+HELD_OUT = re.compile(r"val/(reward|rewards/.*/mean|avg@\d+|pass@\d+|maj@\d+|completions/mean_length|accuracy|margin|calibration/error)")
 """Metrics of held-out prompts that a card shows."""
 SOME = ("reward", "reward_std", "kl", "entropy", "completions/mean_length", "completions/clipped_ratio", "loss")
 """Metrics of training that a card shows, where a run has them."""

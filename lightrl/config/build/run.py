@@ -83,7 +83,7 @@ class Run:
         trainer.strategy.connect(self.model)
         trainer._data_connector.attach_data(self.model, datamodule=self.data)
         self.model.configure_callbacks()
-        with waiting("measuring the prompts"):
+        with waiting("reading the policy and measuring the prompts"):
             self.model.attach(self.model.learner.source.build_lazy())
         if (checkpoint := self._section.verb_arguments["ckpt_path"]) is not None and Path(checkpoint).is_file():
             # what belongs to the policy, such as a critic, is not built here

@@ -210,8 +210,7 @@ def minibatches_of(batch: TrainingBatch, passes: range, algorithm: Algorithm, se
 class FirstPassCheck:
     """Compares the log-probs of every first pass over a rollout with the engine's; only the first one of a run can warn."""
 
-    def __init__(self) -> None:
-        self._seen = False
+    _seen = False
 
     def check(self, step: StatisticsLedger, limits: Limits) -> Report:
         """The differences of a first pass; a warning if rounding does not explain those of the run's first one.

@@ -138,8 +138,7 @@ def observe_kl(kl: KL, batch: TrainingBatch, logprobs_now: Tensor | None, ranks:
 class Progress:
     """Sums over all rollouts, those before a resume included."""
 
-    def __init__(self) -> None:
-        self.tokens = self.seconds = 0.0
+    tokens = seconds = 0.0
 
     def add(self, tokens: float, seconds: float, steps: int, ranks: Ranks) -> Report:
         """The throughput of a rollout on this rank, and the sums with it."""

@@ -13,6 +13,9 @@ from lightrl.ranges import LearningRate, NonNegative, Positive, Share
 NOT_HIDDEN = ("embed", "wte", "wpe", "head", "score")
 """What the names of embeddings and output layers have in them, in the models of transformers."""
 
+OF_GROUPS = ("lr", "weight_decay", "momentum")
+"""Settings that groups may have of their own and schedules change."""
+
 
 class MuonAdamW(torch.optim.Optimizer):
     """Muon for hidden matrices, and AdamW for embeddings, output layers, norms and biases.
@@ -56,9 +59,10 @@ class MuonAdamW(torch.optim.Optimizer):
         if not hasattr(torch.optim, "Muon"):
             raise RuntimeError(f"Muon came with torch 2.9, and this is torch {torch.__version__}: install a newer one, or take AdamW")
         self.adamw = tuple(adamw)
-        super().__init__(params, {"lr": lr, "weight_decay": weight_decay})
+        # with the momentum, so that a state of AdamW is refused on resume
+        super().__init__(params, {"lr": lr, "weight_decay": weight_decay, "momentum": momentum})
         unused = torch.zeros(1, 1)
-        self._muon = torch.optim.Muon([unused], momentum=momentum, adjust_lr_fn="match_rms_adamw")
+        self._muon = torch.optim.Muon([unused], adjust_lr_fn="match_rms_adamw")
         self._adamw = torch.optim.AdamW([unused], betas=betas, eps=eps)
 
     @torch.no_grad()
@@ -75,7 +79,7 @@ class MuonAdamW(torch.optim.Optimizer):
             for inner, parameters in ((self._muon, matrices), (self._adamw, others)):
                 # both remember in this optimizer's own state, which is what a checkpoint has
                 inner.state = self.state
-                inner.param_groups = [{**inner.defaults, "params": parameters, "lr": group["lr"], "weight_decay": group["weight_decay"]}]
+                inner.param_groups = [{**inner.defaults, **{name: group[name] for name in OF_GROUPS}, "params": parameters}]
                 inner.step()
         return loss
 

@@ -166,6 +166,20 @@ def test_rollouts_that_a_resumed_run_repeated_count_once_and_its_pause_costs_not
     assert "0.0933 (2 processes)" in page.text
 
 
+def test_a_run_that_was_only_resumed_has_no_other_settings_and_is_repeated_from_its_start(
+    made: Callable[..., Page], tmp_path: Path
+) -> None:
+    folder = run(tmp_path / "a", [0.0, 1.0])
+    (folder / "config-2.yaml").write_text(yaml.safe_dump({**SETTINGS, "ckpt_path": str(folder / "checkpoints" / "best-rollout=1.ckpt")}))
+    page = made(folder)
+    assert "other settings" not in page.text
+    assert f"lightrl fit --config {folder}/config.yaml" in page.text
+    (folder / "config-3.yaml").write_text(yaml.safe_dump({**SETTINGS, "seed_everything": 7, "ckpt_path": "last.ckpt"}))
+    page = made(folder)
+    assert "It went on with other settings: config.yaml, config-3.yaml" in page.text
+    assert f"lightrl fit --config {folder}/config-3.yaml --ckpt_path null" in page.text
+
+
 def test_files_of_one_second_are_read_by_their_number_not_as_text(made: Callable[..., Page], tmp_path: Path) -> None:
     folder = tmp_path / "a"
     for number, first, rewards in ((9, 0, [0.0, 0.0, 0.0]), (10, 2, [1.0, 1.0])):

@@ -33,8 +33,7 @@ from lightrl import (
     TinyPolicy,
     TransformersEngine,
 )
-from lightrl.callbacks.export_policy import ExportPolicy
-from lightrl.callbacks.export_reward_model import ExportRewardModel
+from lightrl.callbacks.export_policy import ExportPolicy, ExportRewardModel
 from lightrl.training.evaluating.evaluator import Evaluation
 
 RUNS = ("sft", "dpo", "aot", "kto", "bco", "reward_model")

@@ -25,7 +25,7 @@ from transformers import (
 )
 
 from lightrl import LoraPolicy, Policy, PolicySource, PretrainedPolicy, Prompt, PromptData, PromptSource, RewardModeling, ValueModel
-from lightrl.callbacks.export_reward_model import ExportRewardModel
+from lightrl.callbacks.export_policy import ExportRewardModel
 from lightrl.policy.tiny import ALPHABET, character_tokenizer
 from lightrl.types import JSON
 
@@ -71,10 +71,10 @@ class Compared(PromptSource):
         return Prompt(id=str(index), text=f"{index}?", columns=columns)
 
 
-def fit(policy: PolicySource, folder: Path, **arguments: Any) -> RewardModeling:
+def fit(policy: PolicySource, folder: Path) -> RewardModeling:
     torch.manual_seed(0)
     subject = RewardModeling(policy, batch_size=10, optimizer=lambda p: torch.optim.AdamW(p, lr=0.02))
-    trainer = quiet_trainer(max_steps=4, default_root_dir=folder, callbacks=[ExportRewardModel(str(folder / "rm"), **arguments)])
+    trainer = quiet_trainer(max_steps=4, default_root_dir=folder, callbacks=[ExportRewardModel(str(folder / "rm"))])
     trainer.fit(subject, datamodule=PromptData(train=Compared()))
     return subject
 
@@ -122,9 +122,9 @@ def _transformers(folder: Path, subject: RewardModeling, rows: Any) -> list[floa
     return model(**batch).logits[:, 0].tolist()  # type: ignore[no-any-return]
 
 
-def test_adapters_are_written_as_a_whole_model_and_training_goes_on_with_them(tmp_path: Path) -> None:
+def test_adapters_are_written_as_a_whole_model(tmp_path: Path) -> None:
     base = Saved().source(tmp_path / "policy")
-    subject = fit(LoraPolicy(base, r=2), tmp_path, every_n_steps=2)
+    subject = fit(LoraPolicy(base, r=2), tmp_path)
     learning = {name for name, p in subject.policy.named_parameters() if p.requires_grad}
     assert any("score" in name for name in learning)
     assert any("lora" in name for name in learning)
@@ -132,9 +132,6 @@ def test_adapters_are_written_as_a_whole_model_and_training_goes_on_with_them(tm
     rows = random_rollout(base.build())
     expected = scores(subject, rows)
     assert RewardModel(str(tmp_path / "rm")).score(rows).value.tolist() == pytest.approx(expected, abs=1e-5)
-    earlier = RewardModel(str(tmp_path / "rm-step-2")).score(rows).value.tolist()
-    assert earlier != pytest.approx(expected, abs=1e-2)
-    assert sorted(path.name for path in tmp_path.glob("rm*")) == ["rm", "rm-step-2", "rm-step-4"]
 
 
 def test_an_architecture_without_a_classifier_is_refused(tmp_path: Path) -> None:
@@ -142,8 +139,3 @@ def test_an_architecture_without_a_classifier_is_refused(tmp_path: Path) -> None
     Policy(CohereForCausalLM(config), character_tokenizer(ALPHABET, 64)).save(tmp_path / "policy")
     with pytest.raises(ValueError, match="CohereForCausalLM"):
         fit(PretrainedPolicy(str(tmp_path / "policy")), tmp_path)
-
-
-def test_steps_between_exports_are_counted_from_1() -> None:
-    with pytest.raises(ValueError, match="every_n_steps >= 1"):
-        ExportRewardModel(every_n_steps=0)

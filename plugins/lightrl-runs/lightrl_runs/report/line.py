@@ -5,10 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lightrl_runs.report.logs import Series
-from lightrl_runs.report.run_folder import RunFolder, is_seed
+from lightrl_runs.report.run_folder import RunFolder, is_seed, of_run
 
-PLACES = ("trainer.logger", "trainer.default_root_dir", "trainer.enable_progress_bar", "ckpt_path", "weights_only")
-"""Keys that say where a run logs, how it is shown and where it goes on, and change none of its numbers."""
 ABSENT = "-"
 """Shown where a config has no such key."""
 COLOURS = ("#1f6fb4", "#d95f0e", "#238b45", "#8856a7", "#c51b8a", "#5f5f5f", "#a6761d", "#2b8c8c")
@@ -46,8 +44,7 @@ def lines_of(runs: list[RunFolder]) -> list[Line]:
 
 def shared_settings(run: RunFolder) -> dict[str, str]:
     """The settings that decide what line a run belongs to."""
-    inside = tuple(f"{place}." for place in PLACES)
-    return {key: value for key, value in run.settings.items() if not is_seed(key) and not f"{key}.".startswith(inside)}
+    return {key: value for key, value in of_run(run.settings).items() if not is_seed(key)}
 
 
 def differences(lines: list[Line]) -> dict[str, list[str]]:

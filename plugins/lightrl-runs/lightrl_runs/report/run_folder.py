@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from fnmatch import fnmatch
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ from lightrl_runs.report.logs import EVENTS, TABLE, RunLog, read_events, read_ta
 
 LEFT_BY_RUNS = (EVENTS, TABLE, CONFIG)
 """One of these is in the folder of every run that can be reported."""
+PLACES = ("trainer.logger", "trainer.default_root_dir", "trainer.enable_progress_bar", "ckpt_path", "weights_only")
+"""Keys that say where a run logs, how it is shown and where it goes on, and change none of its numbers."""
 DEEPEST = 3
 MOST_NAMED = 6
 RECENT_S = 600.0
@@ -43,17 +46,21 @@ class RunFolder:
 
     @property
     def command(self) -> str:
-        """The command that repeats the run."""
-        return f"lightrl fit --config {shlex.quote(str(self.configs[-1]))}" if self.configs else ""
+        """The command that repeats the run, from its start too if it was resumed."""
+        again = "" if self.settings.get("ckpt_path", "null") == "null" else " --ckpt_path null"
+        return f"lightrl fit --config {shlex.quote(str(self.configs[-1]))}{again}" if self.configs else ""
 
 
 def read_run(path: Path) -> RunFolder:
     """Read the folder of a run; a ConfigError if there is none, or no run has left anything in it."""
     _refuse_without_run(path)
-    configs = sorted(path.glob(f"{Path(CONFIG).stem}*.yaml"), key=lambda file: (len(file.name), file.name))
+    files = sorted(path.glob(f"{Path(CONFIG).stem}*.yaml"), key=lambda file: (len(file.name), file.name))
+    settings = {file: settings_of(file) for file in files}
+    # a run that was only resumed has a config too, which says where from
+    configs = [file for before, file in pairwise([None, *files]) if before is None or of_run(settings[before]) != of_run(settings[file])]
     table = path / TABLE
     log = read_events(path) if any(path.glob(EVENTS)) else read_table(table) if table.is_file() else RunLog()
-    return RunFolder(path, log, configs, settings_of(configs[-1]) if configs else {})
+    return RunFolder(path, log, configs, settings[configs[-1]] if configs else {})
 
 
 def settings_of(file: Path) -> dict[str, str]:
@@ -66,6 +73,12 @@ def settings_of(file: Path) -> dict[str, str]:
         raise ConfigError("", f"{str(file)!r} is not a config: {str(error).splitlines()[0]}", "Move it away, or repair it.") from error
     wrapped = ("class_path", "init_args")
     return {".".join(name for name in key.split(".") if name not in wrapped): _text(value) for key, value in flat(tree)}
+
+
+def of_run(settings: Mapping[str, str]) -> dict[str, str]:
+    """Settings without those that say where a run begins and writes."""
+    inside = tuple(f"{place}." for place in PLACES)
+    return {key: value for key, value in settings.items() if not f"{key}.".startswith(inside)}
 
 
 def is_seed(key: str) -> bool:
