@@ -85,8 +85,7 @@ class Records(PromptSource):
 
     def place(self, index: int) -> str:
         """The file and the line, or the data set and the row."""
-        place: str = json.loads(self._lines[index])[0]
-        return place
+        return str(json.loads(self._lines[index])[0])
 
     def content(self, index: int) -> str:
         """As its hash was computed when the row was read."""

@@ -74,7 +74,10 @@ def survey(
     found, order, answers = Survey(bound), blake2b(digest_size=16), blake2b(digest_size=16)
     for index in shown(range(ENDLESS_SAMPLE if source.size is None else source.size), doing):
         prompt = source.prompt(index)
-        tokens = length(prompt)
+        try:
+            tokens = length(prompt)
+        except ValueError as error:
+            raise ValueError(f"{source.place(index)}: {error}") from error
         if bound is not None and tokens > bound:
             found.leave(prompt, tokens)
             continue

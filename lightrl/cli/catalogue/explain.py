@@ -11,7 +11,7 @@ from contextlib import suppress
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lightrl.import_path import ImportPathError, imported
 
@@ -183,7 +183,7 @@ def _print_kind(console: Console, kind: Kind) -> None:
     console.print(f"\nOne in full: lightrl explain NAME. One of your own: lightrl plugins new my-idea --kind {kind.slug}")
 
 
-def public_named(name: str) -> object | None:
+def public_named(name: str) -> Any:
     """What an import path or a name in `__all__` of a package means, the latter in any case of letters; None if there is none."""
     from lightrl.registry.classes import registry
 
@@ -195,8 +195,8 @@ def public_named(name: str) -> object | None:
     packages = dict.fromkeys(name for names in known for name in names if find_spec(name) is not None)
     public = [(module, one) for module in map(import_module, packages) for one in getattr(module, "__all__", ())]
     alike = [(module, one) for module, one in public if one.lower() == name.lower()]
-    found = next((pair for pair in alike if pair[1] == name), alike[0] if alike else None)
-    return None if found is None else getattr(*found)
+    chosen = next((pair for pair in alike if pair[1] == name), alike[0] if alike else None)
+    return None if chosen is None else getattr(*chosen)
 
 
 def print_public(console: Console, thing: object) -> None:

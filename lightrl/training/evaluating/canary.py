@@ -18,10 +18,9 @@ from lightrl.types import Rollout
 class Canary:
     """Compares the answers of an engine to the same requests with the trainer, after each update."""
 
-    def __init__(self) -> None:
-        self.agreement = Agreement.of(())
-        """Of the last answers."""
-        self._before: Sequence[Answer] = ()
+    agreement = Agreement.of(())
+    """Of the last answers."""
+    _before: Sequence[Answer] = ()
 
     def look(self, answers: Rollout, policy: Policy, device: torch.device, limits: Limits) -> str | None:
         """A complaint, if the engine does not have the trainer's weights, by its answers to the same requests in every call.

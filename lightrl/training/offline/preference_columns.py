@@ -54,7 +54,9 @@ def _column(prompt: Prompt, name: str) -> JSON:
     close = difflib.get_close_matches(name, prompt.columns, n=1, cutoff=0.5)
     hint = f" Did you mean {close[0]!r}?" if close else ""
     known = ", ".join(prompt.columns) or "none"
-    raise ValueError(f"prompt {prompt.id!r} has no column {name!r}.{hint} It has: {known}. Name the column in the model's arguments")
+    raise ValueError(
+        f"prompt {prompt.id!r} has no column {name!r}.{hint} It has: {known}. Add it, or name another in the model's arguments"
+    )
 
 
 def _implied(prompt: Prompt, values: Sequence[JSON]) -> Prompt:

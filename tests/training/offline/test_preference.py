@@ -333,7 +333,7 @@ def test_rows_that_are_too_long_are_dropped_and_counted(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_a_bad_row_is_named_before_the_first_step(objective: Objective, row: dict[str, JSON], message: str, tmp_path: Path) -> None:
     good = {"completion": "12", "label": True} if isinstance(objective, KTO) else {"chosen": "1", "rejected": "2"}
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=f"prompt 1 of Compared: .*{message}"):
         fit(module(objective), tmp_path, Compared([{"prompt": "1=", **good}, {"prompt": "2=", **row}]))
 
 
