@@ -45,7 +45,7 @@ class RunSummary(Callback):
         self._started = time.monotonic()
 
     def state_dict(self) -> dict[str, Any]:
-        """What a run that goes on from here has behind it."""
+        """Seconds and evaluations that a run which goes on from here has behind it."""
         return {"seconds": time.monotonic() - self._started, "evaluations": self._evaluations}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:

@@ -184,7 +184,7 @@ def _print_kind(console: Console, kind: Kind) -> None:
 
 
 def public_named(name: str) -> Any:
-    """What an import path or a name in `__all__` of a package means, the latter in any case of letters; None if there is none."""
+    """The thing that an import path or a name in `__all__` of a package means, the latter in any case of letters; None: nothing."""
     from lightrl.registry.classes import registry
 
     if "." in name:
