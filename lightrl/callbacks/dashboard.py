@@ -29,7 +29,7 @@ LAYOUT: dict[str, Charts] = {
         "{}: seconds waited": [r"rewards/([^/]+)/seconds"],
     },
     "Validation by category": {"{}: right answers": [r"val/categories/(.*)/avg@\d+"]},
-    "Pairs": {"accuracy": ["(val/)?accuracy"], "margin": ["(val/)?margin"], "scores": ["(val/)?score/mean"]},
+    "Pairs": {"accuracy": ["(val/)?(rewards/)?accurac(y|ies)"], "margin": ["(val/)?(rewards/)?margins?"], "scores": ["(val/)?score/mean"]},
     "Completions": {
         "length": [r"completions/(mean|min|max)_length"],
         "length of right and wrong ones": [r"completions/mean_length_(right|wrong)"],

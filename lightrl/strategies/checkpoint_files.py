@@ -88,7 +88,7 @@ def others(path: Path) -> str:
     """A line that names the checkpoints beside one that cannot be used."""
     beside = [p for p in path.parent.glob("*.ckpt") if p != path and looks_whole(p)]
     if not beside:
-        return f"There is no other checkpoint in {str(path.parent)!r}: leave out --ckpt_path to start anew."
+        return f"There is no other checkpoint in {str(path.parent)!r}: a run starts anew without --ckpt_path."
     names = [p.name for p in sorted(beside, key=lambda p: (p.stat().st_mtime, p.name), reverse=True)]
     return f"Whole ones in {str(path.parent)!r}: {', '.join(names[:5])}. Type for example: --ckpt_path {path.parent / names[0]}"
 

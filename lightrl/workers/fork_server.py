@@ -47,9 +47,9 @@ def serve(control: int) -> None:
     except BaseException as error:
         connection.send_bytes(describe(error).encode())
         return
-    connection.send_bytes(b"")
     children: set[int] = set()
     try:
+        connection.send_bytes(b"")
         while True:
             _obey(connection, performer, setup["memory_mb"], children)
     except (EOFError, OSError):

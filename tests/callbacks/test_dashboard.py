@@ -99,6 +99,14 @@ def test_a_layout_shows_what_is_logged_and_nothing_else(tags: set[str]) -> None:
     assert not any(re.match(pattern, tag) for pattern in patterns for tag in tags - known)
 
 
+def test_accuracy_and_margin_of_preference_optimisation_have_charts() -> None:
+    charts = layout_of({"rewards/accuracies", "val/rewards/accuracies", "rewards/margins", "val/rewards/margins"})["Pairs"]
+    assert set(charts) == {"accuracy", "margin"}
+    for title, tag in (("accuracy", "rewards/accuracies"), ("margin", "rewards/margins")):
+        (pattern,) = charts[title][1]
+        assert all(re.match(pattern, shown) for shown in (tag, f"val/{tag}"))
+
+
 def test_titles_are_unique() -> None:
     titles = [title for charts in LAYOUT.values() for title in charts]
     assert len(titles) == len(set(titles))

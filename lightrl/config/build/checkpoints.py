@@ -50,7 +50,7 @@ def newest(folder: Path) -> Path:
     tidy(folder, below=True)
     if not (found := _below(folder)):
         problem = f"there is no checkpoint below {str(folder)!r}, so there is no last one."
-        raise ConfigError("ckpt_path", problem, "Leave out --ckpt_path to start anew.")
+        raise ConfigError("ckpt_path", problem, "A run starts anew without --ckpt_path.")
     return found[-1]
 
 

@@ -222,7 +222,7 @@ def test_a_folder_without_a_run_is_refused_with_those_inside_it(lightrl: Callabl
         run(tmp_path / "runs" / name, [0.0])
     answer = lightrl("report", "runs")
     assert answer.status == 2
-    assert "there are no event files of TensorBoard (events.out.tfevents.*), a metrics.csv and no config.yaml" in answer.err
+    assert "there is no event file of TensorBoard (events.out.tfevents.*), no metrics.csv and no config.yaml" in answer.err
     assert "Inside it there are 2 runs: version_0, version_1." in answer.err
     assert "Type for example: lightrl report runs/version_0 runs/version_1" in answer.err
     assert not (tmp_path / "report.html").exists()

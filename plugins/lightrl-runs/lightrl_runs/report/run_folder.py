@@ -100,7 +100,7 @@ def below(path: Path) -> list[Path]:
 
 
 def _refuse_without_run(path: Path) -> None:
-    looked = "event files of TensorBoard (events.out.tfevents.*), a metrics.csv or a config.yaml"
+    looked = "no event file of TensorBoard (events.out.tfevents.*), no metrics.csv and no config.yaml"
     if not path.is_dir():
         there = [p.name for p in path.parent.iterdir() if p.is_dir()] if path.parent.is_dir() else []
         what = "is a file" if path.exists() else "does not exist"
@@ -113,7 +113,7 @@ def _refuse_without_run(path: Path) -> None:
             has = f"Inside it there are {len(inside)} runs: {named}." if len(inside) > 1 else f"Inside it there is one run: {named}."
         else:
             has = f"It has: {', '.join(sorted(p.name for p in path.iterdir())[:MOST_NAMED]) or 'nothing'}."
-        problem = f"no run has logged to {str(path)!r}: there are no {looked.replace(' or a ', ' and no ')}. {has}"
+        problem = f"no run has logged to {str(path)!r}: there is {looked}. {has}"
         raise ConfigError("RUN", problem, f"Type for example: lightrl report {_example(path)}")
 
 
