@@ -207,7 +207,7 @@ log-probs and advantages, and makes its own gradient. The number is |g - g'| / |
 GRPO without KL for {rollouts} rollouts, two optimizer steps each, once here (with whole groups in a step, the default) and once in TRL
 (which mixes completions). The two sides draw other random numbers, so single runs differ. The difference is paired over seeds, with its
 95 % interval by Student's t; a pair is called different if the interval does not contain 0. A run took {grpo_minutes} minutes here and
-{trl_minutes} in TRL, on cores that others used too: [performance](performance.md) has both on an idle core.
+{trl_minutes} in TRL, on cores that others used too: [speed](speed.md) has both on an idle core.
 
 | task | number | lightrl | TRL | difference, 95 % interval | verdict | seeds |
 |---|---|---|---|---|---|---|

@@ -59,9 +59,8 @@ def _loading(record: PluginRecord) -> list[Finding]:
     registered = [f"{kind} {cls.__name__}" for kind, classes in record.classes.items() for cls in classes]
     if not registered and not record.configs:
         none = "it registers nothing: decorate a function such as lightrl_advantages with lightrl.hookimpl"
-        return [
-            ("wrong", none if record.api else "no class is written in it that a config can name: derive one from lightrl.Advantage, ...")
-        ]
+        bare = "no class is in it that a config can name, such as one derived from lightrl.Advantage; functions are for lightrl reward test"
+        return [("wrong", none if record.api else bare)]
     valid = "it loads, its hooks are valid, and it registers" if record.api else "it can be imported, and has"
     return [("ok", f"{valid} {', '.join(registered) or 'configs alone'}")]
 
