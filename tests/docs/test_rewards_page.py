@@ -22,7 +22,7 @@ def test_the_files_and_commands_work_as_written(tmp_path: Path, monkeypatch: pyt
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    assert [words[:2] for words in COMMANDS] == [["check", "--config"], ["fit", "--config"], ["reward", "test"]]
+    assert [words[:2] for words in COMMANDS] == [["check", "--config"], ["fit", "--config"], ["reward", "test"], ["reward", "attack"]]
     for words in COMMANDS:
         assert main(words) == 0, words
     (events,) = (tmp_path / "runs").rglob("events.out.tfevents.*")

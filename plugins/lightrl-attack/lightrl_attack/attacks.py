@@ -65,7 +65,7 @@ def fixed() -> Iterator[tuple[str, str, str]]:
     """Name, family and text of the completions that need no data."""
     yield "the empty completion", "nothing", ""
     yield "a space", "nothing", " "
-    yield from ((f"nonsense of {len(text.split())} words", "nonsense", text) for text in NONSENSE)
+    yield from ((f"nonsense, {len(text)} letters", "nonsense", text) for text in NONSENSE)
     yield "one word 400 times", "repetitions", "step " * 400
     yield "one sentence 60 times", "repetitions", "Let me check that again. " * 60
     yield "one letter 2,000 times", "repetitions", "a" * 2000
