@@ -49,7 +49,8 @@ def recompute_activations(model: Any) -> None:
 
 def recomputes_activations(model: Any) -> bool:
     """Whether `recompute_activations` was called for a model; since transformers 5.23 the attribute has another name."""
-    return any(bool(getattr(model, name, False)) for name in ("is_activation_checkpointing", "is_gradient_checkpointing"))
+    name = "is_activation_checkpointing" if hasattr(type(model), "is_activation_checkpointing") else "is_gradient_checkpointing"
+    return bool(getattr(model, name, False))
 
 
 def cuda_memory_variable(torch_version: str) -> str:

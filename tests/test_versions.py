@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import pytest
 from transformers import cache_utils
 
-from lightrl import versions
+from lightrl import TinyPolicy, versions
 from lightrl.cli import main
 from lightrl.versions import (
     cache_argument,
@@ -109,3 +110,13 @@ def test_requirements_of_plugins_count_too(monkeypatch: pytest.MonkeyPatch) -> N
     said = versions.refused_versions(["lightrl-own", "lightrl-own"])
     assert said is not None
     assert said.count("lightrl-own") == 1
+
+
+def test_asking_whether_activations_are_recomputed_warns_of_nothing() -> None:
+    """transformers 5.23 warns where the name from before is read, which every run did."""
+    model = TinyPolicy(hidden=16, layers=1, heads=2).build().model
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert not recomputes_activations(model)
+        recompute_activations(model)
+        assert recomputes_activations(model)

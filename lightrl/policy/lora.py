@@ -47,7 +47,7 @@ class AdapterSource(PolicySource):
         policy = self._on(self.base.build_lazy())
         if any(parameter.isnan().any() for parameter in policy.parameters() if parameter.requires_grad):
             # what is made of NaN is NaN
-            log.warning("every rank reads the whole base before it is cut: the adapters begin from its weights")
+            log.warning("the whole base is read, on every rank: the adapters begin from its weights")
             return self.build()
         return policy
 

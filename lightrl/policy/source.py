@@ -127,7 +127,7 @@ class PretrainedPolicy(PolicySource):
         try:
             return self._built(lazy_model)
         except CannotStayLazyError as error:
-            log.warning("every rank reads the whole policy %r before it is cut: %s", self.path, error)
+            log.warning("the whole policy %r is read, on every rank: %s", self.path, error)
             return self.build()
 
     def _built(self, make: Callable[..., PreTrainedModel]) -> Policy:

@@ -104,8 +104,7 @@ def explain(words: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="lightrl explain", description=__doc__)
     parser.add_argument("name", metavar="NAME", help="an algorithm or a part by its name in configs, or a kind of part")
     options = parser.parse_args(words)
-    if "." in options.name and str(Path.cwd()) not in sys.path:
-        sys.path.append(str(Path.cwd()))
+    sys.path.append(str(Path.cwd()))
     from rich.console import Console
 
     from lightrl.config.describe.algorithms import algorithm_named, kind_named, part_named
