@@ -34,7 +34,7 @@ CASES = {
     "a number for a record": (["--model.evaluation", "3"], "model.evaluation", "expected a mapping of samples"),
     "bad YAML in a word": (["--model.algorithm", "{bad: ["], "model.algorithm", "bad YAML"),
     "+= on what is no list": (["--model.algorithm+=GRPO"], "model.algorithm", "+= adds to a list"),
-    "a part of another kind": (["--model.algorithm.clip", "lightrl.GAE"], "model.algorithm.clip", "not a clip scheme"),
+    "a part of another kind": (["--model.algorithm.clip", "lightrl.GAE"], "model.algorithm.clip", "no clip scheme"),
     "an abstract part": (["--model.algorithm.clip", "lightrl.ClipScheme"], "model.algorithm.clip", "does not write surrogate"),
     "wrong type": (["--model.algorithm.clip.epsilon", "abc"], "model.algorithm.clip.epsilon", "expected 0 < float < 1, got 'abc'"),
     "wrong literal": (["--model.algorithm.kl.estimator", "k3_straigt"], "model.algorithm.kl.estimator", "Did you mean 'k3_straight"),

@@ -173,4 +173,4 @@ def _what_to_type(key: str, slot: Slot) -> tuple[str, ...]:
     names = known(slot)
     example = f"--{key}{'.NAME' if slot.shape == 'parts' else ''} {names.split(', ')[0]}"
     function = " (or the import path of a function)" if slot.kind == "reward" else ""
-    return f"Known: {names}{function}.", f"Type for example: {example}"
+    return f"Known: {names}{function}.", f"Type for example: {example}, or --config NAME: lightrl configs lists them"
