@@ -163,23 +163,26 @@ def text(cells: Sides) -> str:
         cells: the results that are there.
     """
     ran = [cell for run, cell in cells.items() if run.algorithm != "gradients"]
-    minutes = {
-        side: statistics.mean([cells[run]["seconds"] / 60 for run in cells if run.algorithm == side] or [0])
-        for side in SIDES
-        if side != "gradients"
-    }
+    minutes = {side: [cells[run]["seconds"] / 60 for run in cells if run.algorithm == side] for side in ("grpo", "trl")}
+    mixing = table("rows", "grpo", ["sums", "products"], cells)
     return PAGE_TEXT.format(
         gradients=gradient_rows(cells),
         trl=table("grpo", "trl", ["sums"], cells),
-        rows=table("rows", "grpo", ["sums", "products"], cells),
+        rows=mixing,
+        conclusion=CONCLUSIONS["**different**" in mixing],
         ran_on=chat_page.ran_on(ran),
         rollouts=ROLLOUTS,
         there=len(cells),
         planned=len(plan()),
-        **{f"{side}_minutes": f"{value:.1f}" for side, value in minutes.items()},
+        **{f"{side}_minutes": f"{statistics.mean(found):.1f}" if found else "no" for side, found in minutes.items()},
     )
 
 
+CONCLUSIONS = (
+    "No difference was found on this model, so whole groups stay the default: a part that compares completions within a step needs them.",
+    "A difference was found on this model.",
+)
+"""By whether the sides of a number differ."""
 PAGE_TEXT = """\
 # A chat model beside TRL, and minibatches of groups or rows
 
@@ -221,6 +224,8 @@ from four or so completions of all six. On [a tiny policy](curves.md) mixing had
 | task | number | rows | groups | difference, 95 % interval | verdict | seeds |
 |---|---|---|---|---|---|---|
 {rows}
+
+{conclusion}
 """
 
 
