@@ -21,10 +21,12 @@ import json
 import re
 import shlex
 from collections.abc import Callable
+from importlib.metadata import requires
 from pathlib import Path
 
 from lightrl_workshop.checks.check import NO_PARTS
 from lightrl_workshop.contracts import own_checks
+from packaging.requirements import Requirement
 
 from lightrl.cli.catalogue.explain import all_fields_of, fields_of, signature_text, to_write
 from lightrl.kinds import COMMAND, KINDS, Kind
@@ -192,6 +194,9 @@ def known_packages() -> str:
             classes = sorted(name for kind, names in record.names.items() if kind != COMMAND.title for name in names)
             commands = sorted(" ".join(cls.words()) for cls in record.of_kind(COMMAND.title))
             table[record.distribution] = {"classes": classes, "commands": commands, "configs": sorted(path.stem for path in record.configs)}
+            needed = [Requirement(text).name for text in requires(record.distribution) or ()]
+            if beside := [name for name in needed if name != CORE and (HERE.parent / "plugins" / name).is_dir()]:
+                table[record.distribution]["needs"] = beside
     return json.dumps(dict(sorted(table.items())), indent=1) + "\n"
 
 

@@ -62,7 +62,7 @@ def floors(requirements: Iterable[str]) -> dict[str, str]:
     """
     found: dict[str, Version] = {}
     for needed in map(Requirement, requirements):
-        if needed.name == "lightrl-core":
+        if needed.name.startswith("lightrl-"):
             continue
         stated = [Version(one.version) for one in needed.specifier if one.operator in (">=", "~=", "==")]
         if not stated:

@@ -118,8 +118,10 @@ def of_data(folder: Path) -> tuple[st.SearchStrategy[Any], Trial]:
 def of_servers(folder: Path) -> tuple[st.SearchStrategy[Any], Trial]:
     """Answers of servers: numbers in their ranges, or the error of the client."""
     from lightrl_judge.chat import read_completion
-    from lightrl_vllm.generation import result_of
-    from lightrl_vllm.server import Models, ServerError, read_as
+    from lightrl_servers.completion import result_of
+    from lightrl_servers.server import Models, ServerError, read_as
+    from lightrl_vllm.generation import completion_of
+    from lightrl_vllm.vllm_dialect import VLLMDialect
 
     models = {"data": [{"id": "m", "root": "m", "parent": None, "max_model_len": 512}]}
     good = {"chat": CHAT, "generated": GENERATED, "models": models}
@@ -142,7 +144,7 @@ def of_servers(folder: Path) -> tuple[st.SearchStrategy[Any], Trial]:
             if name == "models":
                 read_as(Models, answer)
                 return
-            result = result_of(answer, REQUEST, 4, str)
+            result = result_of(completion_of(answer), REQUEST, 4, str, VLLMDialect.words)
         except ServerError:
             return
         if not all(0 <= token < 2**31 for token in result.tokens) or not all(-1000 < value <= 1e-3 for value in result.logprobs):

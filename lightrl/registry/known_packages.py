@@ -24,12 +24,12 @@ OTHER = "lightrl"
 LIMIT = "LIGHTRL_PLUGINS"
 """The environment variable that says which plugins are loaded."""
 _ANY_API = re.compile(r"lightrl\.v(\d+)(?:\.commands)?")
-Things = Literal["classes", "commands", "configs"]
+Things = Literal["classes", "commands", "configs", "needs"]
 
 
 @functools.cache
 def known_packages() -> dict[str, dict[Things, list[str]]]:
-    """By package: the names of its classes, its commands as they are typed, and its configs."""
+    """By package: the names of its classes, its commands as they are typed, its configs, and the packages beside the core it needs."""
     found: dict[str, dict[Things, list[str]]] = json.loads((files("lightrl.registry") / "known_packages.json").read_text(encoding="utf-8"))
     return found
 
@@ -42,8 +42,8 @@ def where_to_find(name: str, things: Things, loaded: Iterable[str]) -> str:
         return ""
     if LIMIT in os.environ and installed_version(package) is not None:
         return f" It is in {package}, which {LIMIT} leaves out."
-    where = f"pip install --find-links dist {package} (in a checkout: pip install ./plugins/{package})"
-    return f" It is in the package {package}. Type: {where}."
+    folders = " ".join(f"./plugins/{name}" for name in (*known_packages()[package].get("needs", ()), package))
+    return f" It is in the package {package}. Type: pip install --find-links dist {package} (in a checkout: pip install {folders})."
 
 
 def other_distribution() -> str | None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from packaging.requirements import Requirement
 
 from lightrl.kinds import COMMAND
 from lightrl.registry.classes import Registry, UnknownName, registry
@@ -73,3 +75,13 @@ def test_a_run_without_the_package_says_what_to_install(
     answer = lightrl("fit", "--config", "run.yaml")
     assert answer.status == 2
     assert "model.algorithm: no algorithm is named 'GRPO'. It is in the package lightrl-grpo." in answer.err
+
+
+def test_a_package_that_needs_another_one_of_this_project_is_named_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("LIGHTRL_PLUGINS", raising=False)
+    assert "pip install ./plugins/lightrl-servers ./plugins/lightrl-vllm)." in where_to_find("VLLMEngine", "classes", ())
+    assert "pip install ./plugins/lightrl-dapo)." in where_to_find("DAPO", "classes", ())
+    for name, known in known_packages().items():
+        project = tomllib.loads((PLUGINS / name / "pyproject.toml").read_text())["project"]
+        needed = [Requirement(text).name for text in project["dependencies"]]
+        assert known.get("needs", []) == [other for other in needed if (PLUGINS / other).is_dir()], "make docs"

@@ -11,12 +11,14 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lightrl_vllm.fleet import Fleet
-from lightrl_vllm.generation import result_of
-from lightrl_vllm.server import LARGEST, Server, ServerError
+from lightrl_servers.completion import result_of
+from lightrl_servers.fleet import Fleet
+from lightrl_servers.server import LARGEST, Server, ServerError
+from lightrl_vllm.generation import completion_of
+from lightrl_vllm.vllm_dialect import VLLMDialect
 from lightrl_vllm.weight_reload import FolderReload
 
-from lightrl import ApiKey, Request, Sampling
+from lightrl import ApiKey, Request, Result, Sampling
 
 REQUEST = Request(0, [3, 4, 5], 2, Sampling(max_new_tokens=2), frozenset({1}), seed=0, episode=0)
 GOOD: dict[str, Any] = {
@@ -54,12 +56,17 @@ def put(value: Any, path: tuple[Any, ...], new: Any) -> Any:
     return copied
 
 
+def read(answer: dict[str, Any]) -> Result:
+    """The result of the request."""
+    return result_of(completion_of(answer), REQUEST, 4, str, VLLMDialect.words)
+
+
 @settings(max_examples=300)
 @given(st.sampled_from(list(places(GOOD))), ANYTHING)
 def test_low_any_answer_is_a_result_in_its_ranges_or_refused(place: tuple[Any, ...], new: Any) -> None:
     answer = put(GOOD, place, new)
     try:
-        result = result_of(answer if isinstance(answer, dict) else {}, REQUEST, 4, str)
+        result = read(answer if isinstance(answer, dict) else {})
     except ServerError:
         return
     assert all(type(token) is int and 0 <= token < 2**31 for token in result.tokens)
@@ -73,13 +80,13 @@ def test_low_any_answer_is_a_result_in_its_ranges_or_refused(place: tuple[Any, .
 def test_low_a_token_is_a_number_of_the_vocabulary(value: Any) -> None:
     answer = put(put(GOOD, ("choices", 0, "token_ids", 0), value), ("choices", 0, "logprobs", "content", 0, "token_id"), value)
     with pytest.raises(ServerError, match=r"choices\.0\.token_ids\.0"):
-        result_of(answer, REQUEST, 4, str)
+        read(answer)
 
 
 @pytest.mark.parametrize("value", [3.0, True, -8999, "-1", None])
 def test_low_a_log_prob_is_below_zero(value: Any) -> None:
     with pytest.raises(ServerError):
-        result_of(put(GOOD, ("choices", 0, "logprobs", "content", 0, "logprob"), value), REQUEST, 4, str)
+        read(put(GOOD, ("choices", 0, "logprobs", "content", 0, "logprob"), value))
 
 
 @pytest.fixture
@@ -120,7 +127,7 @@ def said() -> Iterator[dict[str, Any]]:
 def ask(said: dict[str, Any], folder: Path, vocabulary: int | None = None, key: str | None = None) -> Any:
     async def asked() -> Any:
         server = Server(said["at"], ApiKey(key), 30.0, 0, 4)
-        fleet = Fleet([server], FolderReload(folder, 30.0))
+        fleet = Fleet(VLLMDialect(), [server], FolderReload(folder, 30.0))
         fleet.vocabulary = vocabulary
         await server.open()
         try:
@@ -132,12 +139,11 @@ def ask(said: dict[str, Any], folder: Path, vocabulary: int | None = None, key: 
 
 
 async def describe(address: str, key: ApiKey) -> None:
-    server = Server(address, key, 30.0, 0, 4)
-    await server.open()
+    fleet = Fleet(VLLMDialect(), [Server(address, key, 30.0, 0, 4)], FolderReload(Path(), 30.0))
     try:
-        await server.describe()
+        await fleet.connect(30.0)
     finally:
-        await server.close()
+        await fleet.close()
 
 
 BODIES: dict[str, dict[str, Any]] = {

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lightrl_servers.own_server import FOLLOW_PARENT, OwnServer
+from lightrl_servers.server import ServerError
 from lightrl_vllm import VLLMEngine
-from lightrl_vllm.own_server import FOLLOW_PARENT, OwnServer
-from lightrl_vllm.server import ServerError
+from lightrl_vllm.vllm_dialect import VLLMDialect
 from lightrl_workshop.checks.continuations import answers, group, peaked_policy
 
 from lightrl import ApiKey
@@ -81,7 +82,7 @@ def test_h3_the_end_of_the_log_is_cut_after_the_key_is_hidden(vllm_on_path: Path
     monkeypatch.setenv("MY_KEY", KEY)
     for cut in (1, 10, len(KEY) - 1):
         vllm_on_path.write_text(f"#!/bin/sh\necho {KEY}{'x' * (2000 - cut)}\nexit 3\n")
-        own = OwnServer(tmp_path / f"{cut}.log", ApiKey("MY_KEY"), None)
+        own = OwnServer(VLLMDialect.program, tmp_path / f"{cut}.log", ApiKey("MY_KEY"), None)
         with pytest.raises(ServerError, match="ended with status 3") as failed:
             own.start("a-folder", [], 60.0)
         own.close()
@@ -96,7 +97,7 @@ def test_h3_the_log_never_holds_the_key(vllm_on_path: Path, tmp_path: Path, monk
     monkeypatch.setenv("MY_KEY", KEY)
     pieces = "sleep 0.1\n".join(f"printf %s '{piece}'\n" for piece in ("é api_key=", KEY[:5], KEY[5:9], KEY[9:20], KEY[20:], " and so on"))
     vllm_on_path.write_text(f"#!/bin/sh\necho {'x' * 70_000}{KEY}\n{pieces}echo; echo 'key {KEY}' >&2\nprintf 'the end'\nexit 3\n")
-    own = OwnServer(tmp_path / "vllm.log", ApiKey("MY_KEY"), None)
+    own = OwnServer(VLLMDialect.program, tmp_path / "vllm.log", ApiKey("MY_KEY"), None)
     with pytest.raises(ServerError, match="the end"):
         own.start("a-folder", [], 60.0)
     own.close()

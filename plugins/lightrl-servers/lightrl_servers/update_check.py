@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from lightrl import Agreement, Answer, Limits, PolicyWeights, stood_still
-from lightrl_vllm.server import ServerError
-from lightrl_vllm.weight_reload import REPAIR
+from lightrl_servers.server import ServerError
+from lightrl_servers.weight_reload import REPAIR
+from lightrl_servers.words import Words
 
 
 @dataclass(frozen=True)
@@ -28,8 +29,8 @@ class Row:
 class UpdateCheck:
     """Compares rows of each server with the trainer's own forward; knows the answers from before the update."""
 
-    def __init__(self, tolerance: float | None) -> None:
-        self._tolerance = tolerance
+    def __init__(self, tolerance: float | None, words: Words) -> None:
+        self._tolerance, self._words = tolerance, words
         self._before: dict[tuple[str, bool], Answer] = {}
         self._version: int | None = None
 
@@ -45,7 +46,7 @@ class UpdateCheck:
                 if not one.agreement.within(limits):
                     raise ServerError(
                         f"{address}: after the update to version {version} its log-probs at temperature {one.row.temperature:g} are not "
-                        f"the trainer's: {one.agreement.against(limits)}: {one.reason(agreed)}"
+                        f"the trainer's: {one.agreement.against(limits)}: {one.reason(agreed, self._words)}"
                     )
                 agreed = True
         self._before = {one.key: one.answer for one in judged}
@@ -69,20 +70,17 @@ class _Judged:
         self.answer = Answer(row.tokens, row.logprobs, weights.logprobs(row.context, row.tokens, row.temperature))
         self.agreement = Agreement.of([self.answer])
 
-    def reason(self, others_agree: bool) -> str:
+    def reason(self, others_agree: bool, words: Words) -> str:
         """The verdict on the log-probs; collective, since the trainer computes them at another temperature."""
         row, ours = self.row, list(self.answer.trainer)
         untempered = self._weights.logprobs(row.context, row.tokens, 1.0)
         if self._agree(ours[1:], row.logprobs[:-1]) or self._agree(ours[:-1], row.logprobs[1:]):
             return "they are those of the trainer one token off, so entry t is not of token t"
         if self._agree(untempered, row.logprobs):
-            return "they are those at temperature 1; start it with --logprobs-mode processed_logprobs"
+            return f"they are those at temperature 1; {words.tempered}"
         if others_agree:
             return "those of likeliest tokens agree, so that the weights are right and the log-probs are not of logits / temperature"
-        return (
-            "its weights are not the policy's. Compare dtypes (--dtype) and, for adapters, the base; on a CPU, reloads of tied embeddings "
-            f"keep the old head. Or raise model.engine.tolerance; {REPAIR}"
-        )
+        return f"its weights are not the policy's. {words.other_weights}. Or raise model.engine.tolerance; {REPAIR}"
 
     def _agree(self, ours: list[float], theirs: list[float]) -> bool:
         return Agreement.of([Answer([], theirs, ours)]).within(self._limits)

@@ -22,7 +22,7 @@ class EventLoop:
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="lightrl-vllm", daemon=True)
+        self._thread = threading.Thread(target=self._loop.run_forever, name="lightrl-servers", daemon=True)
         self._thread.start()
 
     def begin(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:

@@ -9,13 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from lightrl import Request, Result, Sampling
-from lightrl_vllm.generation import PATH, Decode, generate_body, result_of
-from lightrl_vllm.probes import Meaning, find_meaning, probe, probe_context
-from lightrl_vllm.server import Server, ServerError, UnavailableError
-from lightrl_vllm.weight_reload import WeightReload
+from lightrl_servers.completion import Decode, result_of
+from lightrl_servers.dialect import Dialect
+from lightrl_servers.probes import Meaning, find_meaning, probe, probe_context
+from lightrl_servers.server import Server, ServerError
+from lightrl_servers.weight_reload import WeightReload
 
 log = logging.getLogger(__name__)
 
+LEAST_POSITIONS = 48
+"""Tokens of a row, of which those that an update is checked with take 40."""
 ROW_TOKENS = 32
 """Tokens of each row after an update: the mean of fewer is too uncertain in bfloat16."""
 SAMPLED = 1001
@@ -25,8 +28,8 @@ SAMPLED = 1001
 class Fleet:
     """Servers with the same weights, over which requests are spread."""
 
-    def __init__(self, servers: Sequence[Server], reload: WeightReload) -> None:
-        self.servers, self.reload = list(servers), reload
+    def __init__(self, dialect: Dialect, servers: Sequence[Server], reload: WeightReload) -> None:
+        self.servers, self.reload, self._dialect = list(servers), reload, dialect
         self.meaning: dict[str, Meaning] = {}
         self.vocabulary: int | None = None
         """Of the policy, once its weights have come."""
@@ -63,14 +66,14 @@ class Fleet:
 
     async def answer(self, server: Server, request: Request, version: int | None, decode: Decode, limit_s: float | None = None) -> Result:
         """The result of a request with weights of this version (None: none were given yet), or a ServerError."""
-        model = server.model if version is None else self.reload.model(server)
-        answer = await server.post(PATH, generate_body(request, model), limit_s)
+        adapters = None if version is None else self.reload.adapters
         try:
-            result = result_of(answer, request, version, decode)
+            completion = await self._dialect.complete(server, request, adapters, limit_s)
+            result = result_of(completion, request, version, decode, self._dialect.words)
             if self.vocabulary is not None and max(result.tokens) >= self.vocabulary:
                 raise ServerError(f"it sampled token {max(result.tokens)}, and the policy has {self.vocabulary}")
         except ServerError as error:
-            raise ServerError(server.told(PATH, f"request {request.id}: {error}")) from None
+            raise server.named(error, f"request {request.id}: ") from None
         return result
 
     def place(self, requests: Sequence[Request]) -> list[Server]:
@@ -100,30 +103,30 @@ class Fleet:
         if needed > least.positions:
             raise ValueError(
                 f"request {request.id} has {len(request.context)} tokens and may get {request.limit} more, and {least.address} takes rows "
-                f"of {least.positions}, beyond which it cuts in silence: raise its --max-model-len, or lower model.engine.max_new_tokens"
+                f"of {least.positions}, beyond which it cuts in silence: raise its {self._dialect.words.positions}, or lower "
+                "model.engine.max_new_tokens"
             )
 
     async def _connect(self, server: Server, limit_s: float) -> None:
         await server.open()
-        await server.describe()
+        words = self._dialect.words
+        await self._dialect.describe(server)
+        if server.positions < LEAST_POSITIONS:
+            few = f"it takes rows of {server.positions} tokens, expected {LEAST_POSITIONS} or more: raise its {words.positions}"
+            raise ServerError(server.told("", few))
         ids = probe_context(server.positions)
-        warm_up = probe(0, ids, Sampling(temperature=0.0))
         try:
-            await server.post(PATH, generate_body(warm_up, server.model), limit_s)
+            await self._dialect.complete(server, probe(0, ids, Sampling(temperature=0.0)), None, limit_s)
         except ServerError as error:
-            if error.status != 404:
-                raise
-            raise ServerError(f"{error}\nStart it with --enable-scale-out, which adds {PATH}", 404) from None
+            if error.status == 404:
+                raise ServerError(f"{error}\n{words.no_route}", 404) from None
+            raise server.named(error) from None
 
         async def ask(requests: Sequence[Request]) -> list[Result]:
             return list(await asyncio.gather(*(self.answer(server, request, None, str) for request in requests)))
 
         try:
-            self.meaning[server.address] = await find_meaning(ask, ids)
-        except UnavailableError:
-            raise
+            self.meaning[server.address] = await find_meaning(ask, ids, words)
         except ServerError as error:
-            if str(error).startswith(server.address):
-                raise
-            raise ServerError(server.told("", str(error))) from None
-        log.info(server.told("", f"it serves {server.model}; its log-probs are {self.meaning[server.address]}"))
+            raise server.named(error) from None
+        log.info(server.told("", f"it serves {server.model}; its log-probs are {self.meaning[server.address].told(words)}"))

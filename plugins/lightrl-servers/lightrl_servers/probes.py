@@ -6,7 +6,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from lightrl import Request, Result, Sampling
-from lightrl_vllm.server import ServerError
+from lightrl_servers.server import ServerError
+from lightrl_servers.words import Words
 
 LENGTH, TOKENS = 160, 8
 """Tokens of the context, more than a block of keys and values; and tokens that are sampled."""
@@ -38,8 +39,9 @@ class Meaning:
         filtered = (sampling.top_p, sampling.top_k, sampling.min_p) != (1.0, 0, 0.0) and sampling.temperature > 0
         return (self.tempered or sampling.temperature in (0, 1)) and not (filtered and self.renormalized)
 
-    def __str__(self) -> str:
-        mode = {(True, True): "processed_logprobs", (False, False): "raw_logprobs"}.get((self.tempered, self.renormalized))
+    def told(self, words: Words) -> str:
+        """The meaning as the end of a sentence."""
+        mode = words.modes.get((self.tempered, self.renormalized))
         return (
             f"of logits that are {'divided' if self.tempered else 'not divided'} by the temperature, over "
             f"{'the tokens that filters leave' if self.renormalized else 'the whole vocabulary'}{f' ({mode})' if mode else ''}"
@@ -56,15 +58,20 @@ def probe(number: int, ids: list[int], sampling: Sampling, limit: int = TOKENS, 
     return Request(number, ids, limit, sampling, ends, seed=number, episode=number)
 
 
-async def find_meaning(ask: Answers, ids: list[int]) -> Meaning:
+async def find_meaning(ask: Answers, ids: list[int], words: Words) -> Meaning:
     """Try every field of a request, and find out what log-probs mean; a ServerError if a field has no effect."""
     (greedy,) = await ask([probe(0, ids, Sampling(temperature=0.0))])
     await _expect_end(ask, ids, greedy)
     first, again = [await _tokens(ask, ids, Sampling(temperature=HOT)) for _ in range(2)]
     if len(set(first)) < 3:
-        raise ServerError(f"at temperature {HOT:g} {len(SEEDS)} seeds gave the tokens {set(first)}: temperature or seed has no effect")
+        raise ServerError(
+            f"at temperature {HOT:g} {len(SEEDS)} seeds gave the tokens {set(first)}: temperature or {words.seed} has no effect"
+        )
     if first != again:
-        raise ServerError(f"the same seeds gave tokens {first} and then {again}: seed has no effect, so no run could be repeated")
+        advice = f". {words.no_seeds}" if words.no_seeds else ""
+        raise ServerError(
+            f"the same seeds gave tokens {first} and then {again}: {words.seed} has no effect, so no run could be repeated{advice}"
+        )
     for field, sampling in NARROW.items():
         narrow = await _tokens(ask, ids, sampling)
         if narrow == first or len({tokens[0] for tokens in narrow}) > 2:
@@ -100,19 +107,24 @@ def _shrunk(results: Sequence[Result], greedy: Result) -> bool:
     return now > 0.8 * before
 
 
-def warnings_of(meanings: Mapping[str, Meaning], sampling: Sampling, keyed: bool) -> list[str]:
+def warnings_of(meanings: Mapping[str, Meaning], sampling: Sampling, keyed: bool, words: Words) -> list[str]:
     """Sentences for the log."""
     open_routes = [
-        f"{address}: no key guards the routes that pause a server and change its weights (/pause, /collective_rpc, ...): anyone "
+        f"{address}: no key guards the routes that pause a server and change its weights ({words.open_routes}): anyone "
         "who reaches it can call them. Keep it in a private network"
         for address in meanings
-        if keyed or not address.startswith(HERE)
+        if _is_open(address, keyed, words)
     ]
     others = [
-        f"{address}: its log-probs are {meaning}. At {sampling} that is not log-softmax(logits / temperature) over the whole vocabulary, "
-        "so the trainer computes its own; tokens are sampled as asked. Without top_p, top_k and min_p start it with --logprobs-mode "
-        "processed_logprobs; with them, at temperature 1, with raw_logprobs"
+        f"{address}: its log-probs are {meaning.told(words)}. At {sampling} that is not log-softmax(logits / temperature) over the whole "
+        f"vocabulary, so the trainer computes its own; tokens are sampled as asked. {words.comparable}"
         for address, meaning in meanings.items()
         if not meaning.is_ours(sampling)
     ]
     return open_routes + others
+
+
+def _is_open(address: str, keyed: bool, words: Words) -> bool:
+    here = address.startswith(HERE)
+    # a key that guards other routes alone may make somebody feel safe
+    return not here and not keyed if words.guarded else keyed or not here

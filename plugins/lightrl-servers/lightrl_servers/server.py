@@ -15,8 +15,6 @@ from lightrl import ApiKey, server_address
 
 Answer = dict[str, Any]
 """A JSON object; empty where the server answers with a plain text."""
-LEAST_POSITIONS = 48
-"""Tokens of a row, of which those that an update is checked with take 40."""
 LARGEST = 64 * 2**20
 """Bytes of an answer, unpacked: some ten times what the longest completion takes."""
 BUSY = frozenset({408, 429})
@@ -95,7 +93,7 @@ def checked_address(address: str) -> str:
 
 
 class Server:
-    """An address that a vLLM server listens at."""
+    """An address that a server listens at."""
 
     def __init__(self, address: str, key: ApiKey, timeout_s: float, retries: int, concurrency: int) -> None:
         """
@@ -107,6 +105,7 @@ class Server:
             concurrency: requests under way at a time.
         """
         self.address, self.model, self.root, self.positions = address, "", "", 0
+        """Where it is; the name of its model, the folder of that, and tokens of a row, once a dialect has asked for them."""
         self._key, self._timeout_s, self._retries, self._concurrency = key, timeout_s, retries, concurrency
         self._client: httpx2.AsyncClient | None = None
         self._places = asyncio.Semaphore(concurrency)
@@ -118,29 +117,6 @@ class Server:
         key = self._key.value()
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         self._client = httpx2.AsyncClient(base_url=self.address, headers=headers, timeout=None, limits=limits, trust_env=False)
-
-    async def describe(self) -> None:
-        """Ask for the name of its model, the folder of it, and how many positions a row may have.
-
-        Raises:
-            ServerError: it serves no model, or has no routes for weights.
-        """
-        served = [model for model in await self.models() if not model.parent]
-        if not served:
-            raise ServerError(self.told("/v1/models", "it serves no model"))
-        self.model, self.root, self.positions = served[0].id, served[0].root or "", served[0].max_model_len or 0
-        if self.positions < LEAST_POSITIONS:
-            few = f"it takes rows of {self.positions} tokens, expected {LEAST_POSITIONS} or more: raise its --max-model-len"
-            raise ServerError(self.told("/v1/models", few))
-        try:
-            await self.get("/weight_info")
-        except ServerError as error:
-            if error.status != 404:
-                raise
-            missing = "it has no routes for weights: start it with VLLM_SERVER_DEV_MODE=1 in its environment"
-            raise ServerError(self.told("/weight_info", missing)) from None
-        if (await self.get("/is_paused")).get("is_paused"):
-            raise ServerError(self.told("/is_paused", f"somebody has paused it: curl -X POST {self.address}/resume"))
 
     async def models(self) -> list[Model]:
         """Its models; adapters name their base as parent."""
@@ -226,6 +202,10 @@ class Server:
         shown = "".join(letter if letter.isprintable() or letter == "\n" else repr(letter)[1:-1] for letter in message)
         return self._key.redact(f"{self.address}{path}: {shown}")
 
+    def named(self, error: ServerError, before: str = "") -> ServerError:
+        """An error that begins with this server: as it is, or with a text in front of it."""
+        return error if str(error).startswith(self.address) else ServerError(self.told("", f"{before}{error}"))
+
 
 def _json(content: bytes) -> Answer:
     try:
@@ -236,5 +216,7 @@ def _json(content: bytes) -> Answer:
 
 
 def _message(content: bytes) -> str:
-    said = _json(content).get("error")
-    return str(said.get("message", "")) if isinstance(said, dict) else content.decode(errors="replace")
+    found = _json(content)
+    said = found.get("error", found)
+    told = said.get("message") if isinstance(said, dict) else said
+    return told if isinstance(told, str) else content.decode(errors="replace")

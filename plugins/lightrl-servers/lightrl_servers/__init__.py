@@ -1,0 +1,1 @@
+"""The library of engines that ask inference servers over HTTP; it registers nothing."""
