@@ -22,7 +22,7 @@ EXTREMES: list[Any] = [
     0, -1, -7, 2**31, 2**63, 10**6, 10**400, 0.0, 0.5, -0.5, 1e-30, 1e-300, 1e30, 1e38, 1e300, -1e38, math.inf, -math.inf, math.nan,
 ]  # fmt: skip
 OTHER_TYPES: list[Any] = [None, True, "text", "", "0", "1e-3", [], [1, 2], {}, {"a": 1}, "é\u0000\n", 3, 2.5, ["text"], [[0]]]
-NEEDS_A_SERVICE = {"RayEngine", "VLLMEngine", "JudgeScore", "JudgePair", "JudgePreference", "DatasetPrompts"}
+NEEDS_A_SERVICE = {"RayEngine", "SGLangEngine", "VLLMEngine", "JudgeScore", "JudgePair", "JudgePreference", "DatasetPrompts"}
 """Classes that are not swapped in: they would wait for servers, keys or downloads."""
 ALONE = {"trainer.devices", "trainer.num_nodes", "trainer.strategy", "trainer.accelerator"}
 """Keys that get no moderate value: each mutation keeps to one process of training."""

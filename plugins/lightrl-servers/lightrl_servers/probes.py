@@ -111,7 +111,7 @@ def warnings_of(meanings: Mapping[str, Meaning], sampling: Sampling, keyed: bool
     """Sentences for the log."""
     open_routes = [
         f"{address}: no key guards the routes that pause a server and change its weights ({words.open_routes}): anyone "
-        "who reaches it can call them. Keep it in a private network"
+        f"who reaches it can call them. Keep it in a private network{' or start it with a key' if words.guarded else ''}"
         for address in meanings
         if _is_open(address, keyed, words)
     ]
