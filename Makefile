@@ -55,7 +55,7 @@ define installed
 	$(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt $(1)
 endef
 
-test: $(STAMP)  ## run the tests of the core and of every plugin (WITH=vllm: against a real `vllm serve`; WITH=loggers: W&B and MLflow)
+test: $(STAMP)  ## run the tests of the core and of every plugin (WITH=vllm, WITH=sglang: against a real server; WITH=loggers: W&B and MLflow)
 	$(test$(and $(WITH),_$(WITH)))
 
 define test
@@ -66,6 +66,14 @@ define test_vllm
 @command -v vllm >/dev/null || { echo "no vllm on the path, so that nothing was tested: install it in an environment of its own, and type PATH=\$$PATH:/there/bin make test WITH=vllm"; }
 @! command -v vllm >/dev/null || LIGHTRL_REAL_VLLM=1 HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -n0 -rs -m '' plugins/lightrl-vllm/tests/test_vllm_contract.py plugins/lightrl-vllm/tests/test_vllm_engine.py
 endef
+
+define test_sglang
+@command -v sglang >/dev/null || { echo "no sglang on the path, so that nothing was tested: install it in an environment of its own, and type PATH=\$$PATH:/there/bin make test WITH=sglang"; }
+@! command -v sglang >/dev/null || LIGHTRL_REAL_SGLANG="$(SGLANG)" HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -n0 -rs -m '' plugins/lightrl-sglang/tests/test_sglang_contract.py plugins/lightrl-sglang/tests/test_sglang_engine.py
+endef
+
+# words of its server: the tests compare log-probs in float32, which not every backend of attention takes
+SGLANG ?= --dtype float32 --attention-backend triton --mem-fraction-static 0.3 --enable-lora --lora-target-modules all --max-lora-rank 8
 
 # in an environment of its own, which sees the packages of the other one
 define test_loggers

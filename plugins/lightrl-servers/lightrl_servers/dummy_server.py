@@ -29,11 +29,11 @@ Body = dict[str, Any]
 
 
 class ApiError(Exception):
-    """A refusal, with a status of HTTP."""
+    """A refusal, with a status of HTTP, and the body of the answer if it is another one than most have."""
 
-    def __init__(self, status: int, message: str) -> None:
+    def __init__(self, status: int, message: str, body: Body | None = None) -> None:
         super().__init__(message)
-        self.status = status
+        self.status, self.body = status, body or {"error": {"message": message, "code": status}}
 
 
 @dataclass(frozen=True)
@@ -229,7 +229,7 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             status, found = 200, self.server.dummy.answer(method, self.path, self.headers["Authorization"], body)
         except ApiError as error:
-            status, found = error.status, {"error": {"message": str(error), "code": error.status}}
+            status, found = error.status, error.body
         content = found.encode() if isinstance(found, str) else json.dumps(found).encode()
         try:
             self.send_response(status)

@@ -1,4 +1,4 @@
-"""Servers in processes of their own: a program of the standard library in the place of SGLang's."""
+"""Servers in processes of their own: a program of the standard library, or SGLang's own, with the words in `LIGHTRL_REAL_SGLANG`."""
 
 import json
 import os
@@ -13,10 +13,29 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from lightrl_workshop.checks import continuations
+from lightrl_workshop.contracts import rollout_engine as engine_contract
+
+from lightrl import Policy, TinyPolicy
 
 START_S = 900
 PROGRAM = Path(__file__).parent / "tiny_sglang.py"
+REAL = os.environ.get("LIGHTRL_REAL_SGLANG", "").split()
+
+
+def policy_for_kernels(seed: int = 0) -> Policy:
+    """A peaked policy whose heads are as wide as kernels take them."""
+    policy = TinyPolicy(hidden=128, layers=1, heads=2, seed=seed).build()
+    numbers = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in policy.model.parameters():
+            parameter.add_(0.05 * torch.randn(parameter.shape, generator=numbers))
+    return policy
+
+
+if REAL:
+    continuations.peaked_policy = engine_contract.peaked_policy = policy_for_kernels
 
 
 class Served:
@@ -33,10 +52,14 @@ class Served:
 
     def plant(self, *faults: str) -> Any:
         """Have it fail in these ways, and no others."""
+        if REAL:
+            return pytest.skip("a real server has no faults to plant") if faults else None
         return self.ask("/faults", {"names": faults})
 
     def counts(self) -> dict[str, int]:
         """Requests so far, by path."""
+        if REAL:
+            pytest.skip("a real server does not count its requests")
         counted: dict[str, int] = self.ask("/counts")
         return counted
 
@@ -52,8 +75,11 @@ def start_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
+        if REAL and {"--eos", "--original-logprobs"}.intersection(words):
+            pytest.skip(f"a real server has no option {words[0]}")
         seeded = ["--enable-deterministic-inference"] if deterministic else []
-        command = [sys.executable, str(PROGRAM), "serve", "--model-path", str(folder), "--port", str(port), *seeded, *words]
+        program = ["sglang"] if REAL else [sys.executable, str(PROGRAM)]
+        command = [*program, "serve", "--model-path", str(folder), "--port", str(port), *seeded, *REAL, *words]
         processes.append(subprocess.Popen(command, stdout=subprocess.DEVNULL, env={**os.environ, "OMP_NUM_THREADS": "1"}))
         served = Served(f"http://127.0.0.1:{port}", processes[-1])
         deadline = time.monotonic() + START_S

@@ -126,9 +126,10 @@ class TinySGLang(DummyServer):
             self.wait_until_idle()
         folder = body["model_path"]
         if "update fails" in self.faults:
-            return {"success": False, "message": f"Failed to get weights iterator: {folder}. Rolling back to original weights."}
+            return {"success": False, "message": f"Failed to get weights iterator: {folder}."}
         if "reload fails" in self.faults or not Path(folder, "config.json").is_file():
-            raise ApiError(400, f"Failed to get weights iterator: {folder}. Rolling back to original weights.")
+            message = f"Failed to get weights iterator: {folder}."
+            raise ApiError(400, message, {"success": False, "message": message, "num_paused_requests": 0})
         if "stale" not in self.faults:
             self.model = self.load(folder)
         self.path = folder

@@ -185,6 +185,15 @@ def test_low_rows_too_short_for_any_check_are_refused(length: int | None, said: 
         asyncio.run(describe(said["at"], ApiKey(None)))
 
 
+@pytest.mark.parametrize(
+    "body", [{"error": {"message": "no, thanks"}}, {"error": "no, thanks"}, {"success": False, "message": "no, thanks"}], ids=str
+)
+def test_the_message_of_a_refusal_is_found_wherever_servers_put_it(body: Any, said: dict[str, Any], tmp_path: Path) -> None:
+    said |= {"status": 400, "body": json.dumps(body).encode()}
+    with pytest.raises(ServerError, match=r"status 400: no, thanks$"):
+        ask(said, tmp_path)
+
+
 def test_low_words_of_a_server_command_no_terminal(said: dict[str, Any], tmp_path: Path) -> None:
     said |= {"status": 400, "body": b"\x1b[2Jno \x07caf\xc3\xa9"}
     with pytest.raises(ServerError, match=r"status 400: \\x1b\[2Jno \\x07café$"):
