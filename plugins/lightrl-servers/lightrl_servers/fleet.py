@@ -110,7 +110,10 @@ class Fleet:
     async def _connect(self, server: Server, limit_s: float) -> None:
         await server.open()
         words = self._dialect.words
-        await self._dialect.describe(server)
+        try:
+            await self._dialect.describe(server)
+        except ServerError as error:
+            raise server.named(error) from None
         if server.positions < LEAST_POSITIONS:
             few = f"it takes rows of {server.positions} tokens, expected {LEAST_POSITIONS} or more: raise its {words.positions}"
             raise ServerError(server.told("", few))

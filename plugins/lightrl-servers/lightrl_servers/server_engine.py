@@ -106,7 +106,7 @@ class ServerEngine(RolloutEngine):
             api_key_env: name of the environment variable that holds the servers' key; null: they want none.
             model: folder or hub id that a server of its own begins with; null: the policy, once its first weights come.
             devices: `CUDA_VISIBLE_DEVICES` of a server of its own; null: those of this process.
-            serve: further words for a server of its own, such as [--revision, main].
+            serve: further words for a server of its own, such as [--tensor-parallel-size, "2"].
             concurrency: requests under way at a time at each server.
             timeout_s: seconds that an answer or an update may take.
             start_limit_s: seconds that a server may take to start, and to give its first answer.

@@ -122,6 +122,7 @@ WHEN_CONNECTED = {
     "without /generate": "/generate: there is no such route. It is no server of SGLang, or an old one",
     "without /model_info": "/model_info: there is no such route. It is no server of SGLang, or an old one",
     "without /update_weights_from_disk": "/update_weights_from_disk: there is no such route",
+    "no positions": "the answer has at 'max_req_input_len' .*: Field required",
     "without /update_weight_version": "/update_weight_version: there is no such route",
 }
 

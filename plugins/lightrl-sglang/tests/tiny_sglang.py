@@ -39,7 +39,7 @@ class TinySGLang(DummyServer):
             ("GET", "/health_generate"): self.health,
             ("GET", "/v1/models"): lambda _: self.models(),
             ("GET", "/model_info"): lambda _: {"model_path": self.path, "weight_version": self.version, "is_generation": True},
-            ("GET", "/server_info"): lambda _: {"max_req_input_len": self.options.context_length - 6, "api_key": self.options.api_key},
+            ("GET", "/server_info"): lambda _: self.info(),
             ("POST", "/generate"): self.generate,
             ("POST", "/pause_generation"): self.pause,
             ("POST", "/continue_generation"): self.go_on,
@@ -55,6 +55,10 @@ class TinySGLang(DummyServer):
     def logprobs(self, logits: torch.Tensor, left: torch.Tensor, temperature: float) -> torch.Tensor:
         original = self.options.original_logprobs or "raw log-probs" in self.faults
         return (logits if original else logits / temperature).log_softmax(-1)
+
+    def info(self) -> Body:
+        known = {} if "no positions" in self.faults else {"max_req_input_len": self.options.context_length - 6}
+        return {**known, "context_length": self.options.context_length, "api_key": self.options.api_key}
 
     def health(self, _: Body) -> str:
         if self.paused:
