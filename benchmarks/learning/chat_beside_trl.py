@@ -174,7 +174,7 @@ def text(cells: Sides) -> str:
         rollouts=ROLLOUTS,
         there=len(cells),
         planned=len(plan()),
-        **{f"{side}_minutes": f"{statistics.mean(found):.1f}" if found else "no" for side, found in minutes.items()},
+        took=TOOK.format(*(statistics.mean(found) for found in minutes.values())) if all(minutes.values()) else "",
     )
 
 
@@ -183,6 +183,7 @@ CONCLUSIONS = (
     "A difference was found on this model.",
 )
 """By whether the sides of a number differ."""
+TOOK = " A run took {:.1f} minutes here and {:.1f} in TRL,\non cores that others used too: [speed](speed.md) has both on an idle core."
 PAGE_TEXT = """\
 # A chat model beside TRL, and minibatches of groups or rows
 
@@ -209,8 +210,7 @@ log-probs and advantages, and makes its own gradient. The number is |g - g'| / |
 
 GRPO without KL for {rollouts} rollouts, two optimizer steps each, once here (with whole groups in a step, the default) and once in TRL
 (which mixes completions). The two sides draw other random numbers, so single runs differ. The difference is paired over seeds, with its
-95 % interval by Student's t; a pair is called different if the interval does not contain 0. A run took {grpo_minutes} minutes here and
-{trl_minutes} in TRL, on cores that others used too: [speed](speed.md) has both on an idle core.
+95 % interval by Student's t; a pair is called different if the interval does not contain 0.{took}
 
 | task | number | lightrl | TRL | difference, 95 % interval | verdict | seeds |
 |---|---|---|---|---|---|---|
