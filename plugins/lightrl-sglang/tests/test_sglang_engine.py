@@ -79,6 +79,7 @@ def test_rows_of_episodes_have_the_trainers_log_probs(server: Any, made: Any) ->
     assert set(rollout.policy_version.tolist()) == {5}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("sampling", [{}, {"temperature": 0.0}, {"temperature": 0.7, "top_k": 5}])
 def test_an_end_of_the_model_that_ends_no_completion_changes_nothing(
     sampling: dict[str, Any], server: Any, start_server: Any, made: Any
@@ -100,6 +101,7 @@ def test_an_end_of_the_model_that_ends_no_completion_changes_nothing(
     assert any(set(result.tokens[:-1]) & set(range(2, 9)) for result in found[0].values()), "some go on behind such an end"
 
 
+@pytest.mark.thorough
 def test_an_end_of_the_model_as_the_last_token_that_was_allowed_is_a_cut(start_server: Any, made: Any) -> None:
     engine = made(start_server("--eos", *map(str, range(2, 30))).address, temperature=0.0)
     engine.start()
@@ -118,6 +120,7 @@ def test_tokens_that_the_server_had_read_are_not_counted(server: Any, made: Any)
     assert answers(engine, [long])[0].read == 1
 
 
+@pytest.mark.thorough
 def test_two_servers_share_the_work_and_both_are_updated(server: Any, start_server: Any, made: Any) -> None:
     policy, both = peaked_policy(), [server, start_server()]
     engine = made(*(each.address for each in both), temperature=0.7)

@@ -155,6 +155,7 @@ def test_a_server_that_is_paused_is_named(server: Any, tmp_path: Path) -> None:
         start_at(server, tmp_path)
 
 
+@pytest.mark.thorough
 def test_a_wrong_key_is_named_and_not_shown(start_server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: Any) -> None:
     right, wrong = "the-right-key-of-the-server", "another-key-that-is-wrong"
     server = start_server("--api-key", right)
@@ -170,6 +171,7 @@ def test_a_wrong_key_is_named_and_not_shown(start_server: Any, tmp_path: Path, m
     assert right not in caplog.text
 
 
+@pytest.mark.thorough
 def test_a_server_that_dies_in_a_rollout_ends_it(start_server: Any, policy: Policy, engine_at: Any) -> None:
     server = start_server()
     loop = rollouts_with(policy, engine_at(server.address, max_new_tokens=12), version=4)
