@@ -43,7 +43,8 @@ def print_report(verdict: Verdict, top: int, rows: int) -> None:
         table.add_column(name, no_wrap=True)
     table.add_column("what it writes", overflow="fold")
     holes = {id(one) for one in verdict.holes}
-    for one in _sorted(verdict)[:top]:
+    # a thought answer is no attack, and has a sentence of its own
+    for one in [one for one in _sorted(verdict) if one.attack.reads != "the answer"][:top]:
         style = "bold" if id(one) in holes else None
         share = verdict.share(one.mean)
         table.add_row(
