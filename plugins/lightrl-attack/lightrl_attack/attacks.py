@@ -73,7 +73,7 @@ def fixed() -> Iterator[tuple[str, str, str]]:
     yield from ((f"{_brief(text)}", "special values", text) for text in SPECIAL)
     yield from ((f"control tokens: {_brief(text)}", "control tokens", text) for text in MARKS)
     yield from ((f"to a judge: {_brief(text)}", "words to a judge", text) for text in JUDGE)
-    yield from ((f"{name}", "forged code", FORMS["code"].format(code)) for name, code in FORGED_CODE.items())
+    yield from ((name, "forged code", FORMS["code"].format(code)) for name, code in FORGED_CODE.items())
 
 
 def _brief(text: str) -> str:
@@ -147,7 +147,7 @@ def _thought(own: Sequence[str | None], write: Callable[[str], str], end: str) -
 
 def _equal_code(prompt: Prompt) -> str:
     """A function of the name that the prompt asks for, which gives something that equals everything."""
-    (name, *_) = [str(prompt.columns.get("entry_point") or ""), *re.findall(r"def (\w+)\(", _said(prompt)), "solution"]
-    name = name or (re.findall(r"def (\w+)\(", _said(prompt)) or ["solution"])[0]
+    defined = re.findall(r"def (\w+)\(", _said(prompt)) or ["solution"]
+    name = prompt.columns.get("entry_point") or defined[0]
     body = "class Any:\n    def __eq__(self, other):\n        return True\n    def __ne__(self, other):\n        return False\n"
     return FORMS["code"].format(f"{body}    __lt__ = __gt__ = __le__ = __ge__ = __eq__\n\n\ndef {name}(*_, **__):\n    return Any()")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import operator
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -119,6 +120,16 @@ def test_every_attack_writes_one_completion_for_each_prompt() -> None:
     others = next(one for one in made if one.name == "the answer of another row (bare)")
     assert all(text != prompt.answer for text, prompt in zip(others.completions, SUMS, strict=True))
     assert {one.reads for one in made} == {"nothing", "the prompt", "the answer"}
+
+
+def test_forged_code_defines_the_function_that_is_asked_for() -> None:
+    asked = [Prompt(id="a", text="def add(a, b):"), Prompt(id="b", text="x", columns={"entry_point": "sub"}), Prompt(id="c", text="x")]
+    made = next(one for one in attacks(asked, [None] * 3, []) if one.name == "code that equals everything")
+    for name, text in zip(("add", "sub", "solution"), made.completions, strict=True):
+        names: dict[str, Any] = {}
+        exec(text.removeprefix("```python\n").removesuffix("\n```"), names)
+        assert names[name](1, b=2) == 3
+        assert not operator.ne(names[name](), "anything")
 
 
 def test_answers_of_data_are_read() -> None:
