@@ -22,7 +22,8 @@ class MuonAdamW(torch.optim.Optimizer):
 
     Muon: B = momentum B + (1 - momentum) g, and W = W (1 - lr weight_decay) - lr 0.2 sqrt(max(rows, columns)) O, where O is the nearest
     orthogonal matrix to (1 - momentum) g + momentum B, found by Newton-Schulz iterations in bfloat16. The factor 0.2 sqrt(max(rows,
-    columns)) makes a step as large as one of AdamW, so that a rate chosen for AdamW is one for both.
+    columns)) gives each step the root mean square 0.2 lr, as steps of AdamW have in a long run. The first steps of AdamW are of size lr, so
+    that a run of few steps needs some five times its rate.
 
     The steps are those of `torch.optim.Muon`, which came with torch 2.9, and of `torch.optim.AdamW`. Each hidden matrix has one number of
     memory per weight, where AdamW has two. ZeRO, which cuts weights into flat pieces, is refused.
