@@ -20,6 +20,7 @@ from lightrl.cli import main
 from lightrl.registry.known_packages import CORE
 
 ROOT = Path(__file__).parents[1]
+LINKS_TO_FILES = re.compile(r"\]\((?!https?:)[^)]*\)")
 RUN = [
     "fit", "--config", "grpo_sort", "--rollouts", "2", "--model.policy", "TinyPolicy", "--model.policy.hidden", "16",
     "--model.lr_scheduler", "null", "--model.prompts_per_rollout", "4", "--data.train.examples", "100", "--data.validation_size", "4",
@@ -114,7 +115,13 @@ def test_each_wheel_has_types_a_licence_and_a_page_without_files(wheels: Path) -
         page = metadata.get_payload()
         assert isinstance(page, str)
         assert len(page) > 100
-        assert re.findall(r"\]\((?!https?:)[^)]*\)", page) == []
+        assert LINKS_TO_FILES.findall(page) == []
+
+
+@pytest.mark.parametrize("page", sorted(ROOT.glob("plugins/*/README.md")), ids=lambda page: page.parent.name)
+def test_the_page_of_a_package_links_to_no_file(page: Path) -> None:
+    # an index shows the page without the files beside it
+    assert LINKS_TO_FILES.findall(page.read_text()) == []
 
 
 @pytest.mark.thorough
