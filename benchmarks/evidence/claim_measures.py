@@ -12,6 +12,7 @@ from lightrl_runs.report.logs import RunLog
 
 from benchmarks.evidence.claim_list import ROLLOUTS, STEPS
 from lightrl.ops.moments import group_statistics
+from lightrl.training.reports.run_ledger import place_in_log
 
 LEARNT = 0.6
 """Held-out reward from which a run has learnt."""
@@ -35,7 +36,7 @@ class RowNumbers(Callback):
         if float(weight.sum()) > 0:
             numbers["weight_of_easy_and_hard"] = float(torch.where(edge, weight, 0.0).sum() / weight.sum())
         for logger in trainer.loggers:
-            logger.log_metrics({f"claims/{name}": value for name, value in numbers.items()}, step=trainer.current_epoch)
+            logger.log_metrics({f"claims/{name}": value for name, value in numbers.items()}, step=place_in_log(trainer))
 
 
 def values(log: RunLog, name: str, late: bool = False) -> list[float]:

@@ -16,6 +16,7 @@ from lightrl.callbacks.logged_texts import add_text
 from lightrl.ops.agreement import Limits
 from lightrl.training.online.policy_optimization import PolicyOptimization
 from lightrl.training.policy_module import PolicyModule
+from lightrl.training.reports.run_ledger import log_numbers
 
 QUIET = 50
 """Rollouts (or steps, in a run without any) without the sign after which an alarm is over, so that one that flickers is raised once."""
@@ -120,7 +121,7 @@ class Alarms(Callback):
                 self.raised[alarm.name] = self.history.count
             elif self.history.count - self.raised.get(alarm.name, self.history.count) >= QUIET:
                 del self.raised[alarm.name]
-                self._log(trainer, alarm, 0.0)
+                log_numbers(trainer, {f"alarms/{alarm.name}": 0.0})
 
     def state_dict(self) -> dict[str, Any]:
         """The history and the alarms that are on, for a resumed run."""
@@ -132,19 +133,10 @@ class Alarms(Callback):
         self.raised = dict(state_dict["raised"])
 
     def _tell(self, trainer: Trainer, alarm: Alarm, seen: str) -> None:
-        self._log(trainer, alarm, 1.0)
+        log_numbers(trainer, {f"alarms/{alarm.name}": 1.0})
         if trainer.is_global_zero:
             when, advice = f"{self.history.unit} {self.history.count}", alarm.advice_for(self.history)
-            said = f"Alarm {alarm.name}, {when}: {seen} {alarm.why} {advice}"
-            Console(stderr=True, highlight=False).print(said, style="yellow", markup=False)
+            line = f"Alarm {alarm.name}, {when}: {seen} {alarm.why} {advice}"
+            Console(stderr=True, highlight=False).print(line, style="yellow", markup=False)
             text = f"**{when.capitalize()}:** {seen}\n\n{alarm.why}\n\n*To try:* {advice}"
-            add_text(trainer, f"alarms/{alarm.name}", text, _step(trainer))
-
-    def _log(self, trainer: Trainer, alarm: Alarm, value: float) -> None:
-        for logger in trainer.loggers:
-            logger.log_metrics({f"alarms/{alarm.name}": value}, step=_step(trainer))
-
-
-def _step(trainer: Trainer) -> int:
-    """The place on the x-axis where the numbers of this rollout stand."""
-    return int(trainer.fit_loop.epoch_loop.total_batch_idx)
+            add_text(trainer, f"alarms/{alarm.name}", text)

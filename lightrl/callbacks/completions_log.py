@@ -12,6 +12,7 @@ from torch import Tensor
 from lightrl.callbacks.logged_texts import Row, add_table
 from lightrl.callbacks.shown_text import code, cut, has_turns, lines, markdown, prompt_text, quoted, turns_of
 from lightrl.parts.environment import Environment
+from lightrl.ranges import Count, refuse_outside
 from lightrl.training.online.policy_optimization import PolicyOptimization
 from lightrl.training.policy_module import PolicyModule
 from lightrl.types import Outcome, Rollout, ScoredRollout, TrainingBatch
@@ -22,19 +23,15 @@ class CompletionsLog(Callback):
 
     in_every_run = True
 
-    def __init__(self, every_n_rollouts: int = 10, rows: int = 8, print_first: bool = True) -> None:
+    def __init__(self, every_n_rollouts: Count = 10, rows: Count = 8, print_first: bool = True) -> None:
         """
         Args:
-            every_n_rollouts: rollouts between two tables; at least 1.
+            every_n_rollouts: rollouts between two tables.
             rows: completions in a table.
             print_first: also print the table of the first rollout on the terminal.
-
-        Raises:
-            ValueError: every_n_rollouts or rows below 1.
         """
-        if every_n_rollouts < 1 or rows < 1:
-            raise ValueError(f"CompletionsLog needs every_n_rollouts >= 1 and rows >= 1, got {every_n_rollouts} and {rows}")
         self.every_n_rollouts, self.rows, self.print_first = every_n_rollouts, rows, print_first
+        refuse_outside(type(self), vars(self))
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Log the rollout that has just been learnt from."""
@@ -58,7 +55,7 @@ class CompletionsLog(Callback):
 
     def _log(self, trainer: Trainer, tag: str, rollout: Rollout, brought: Mapping[str, Tensor], author: str) -> None:
         rows = completion_rows(rollout, self.rows, brought, author)
-        add_table(trainer, tag, rows, completions_table(rollout, self.rows, brought, author), trainer.current_epoch + 1)
+        add_table(trainer, tag, rows, completions_table(rollout, self.rows, brought, author))
 
 
 LIMIT = 10_000

@@ -27,10 +27,10 @@ class DescribeRun(Callback):
         """Write both, on the first rank."""
         if not trainer.is_global_zero:
             return
-        add_text(trainer, "run/config", f"```yaml\n{self.text}\n```", 0)
+        add_text(trainer, "run/config", f"```yaml\n{self.text}\n```")
         if self.algorithm is not None:
             name_algorithm(trainer, self.algorithm.cls.__name__, table_of(self.algorithm))
-            add_text(trainer, "run/algorithm", table_of(self.algorithm), 0)
+            add_text(trainer, "run/algorithm", table_of(self.algorithm))
         for logger in trainer.loggers:
             if trainer.enable_autolog_hparams and not writers(logger, "add_text"):
                 logger.log_hyperparams(dict(flat(yaml.safe_load(self.text))))

@@ -8,7 +8,9 @@ import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 
 from lightrl.callbacks.logged_texts import writers
+from lightrl.ranges import Count, refuse_outside
 from lightrl.training.online.policy_optimization import PolicyOptimization
+from lightrl.training.reports.run_ledger import place_in_log
 
 SHOWN = {
     "advantages/mean": "advantages",
@@ -30,17 +32,13 @@ class Histograms(Callback):
 
     in_every_run = True
 
-    def __init__(self, every_n_rollouts: int = 10) -> None:
+    def __init__(self, every_n_rollouts: Count = 10) -> None:
         """
         Args:
-            every_n_rollouts: rollouts from one to the next; at least 1.
-
-        Raises:
-            ValueError: every_n_rollouts below 1.
+            every_n_rollouts: rollouts from one to the next.
         """
-        if every_n_rollouts < 1:
-            raise ValueError(f"Histograms needs every_n_rollouts >= 1, got {every_n_rollouts}")
         self.every_n_rollouts = every_n_rollouts
+        refuse_outside(type(self), vars(self))
 
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, *arguments: object) -> None:
         """Have the values of this rollout kept, if it is one of those."""
@@ -55,7 +53,7 @@ class Histograms(Callback):
             values = torch.cat(parts).cpu() if parts else torch.empty(0)
             values = values[values.abs() < HUGE][:: 1 + len(values) // MOST]
             for writer in self._writers(trainer) if len(values) else []:
-                writer.add_histogram(f"histograms/{SHOWN[name]}", values, trainer.current_epoch)
+                writer.add_histogram(f"histograms/{SHOWN[name]}", values, place_in_log(trainer))
         kept.clear()
 
     def _writers(self, trainer: Trainer) -> list[Any]:

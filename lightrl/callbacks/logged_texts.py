@@ -9,6 +9,8 @@ from typing import Any
 from lightning.pytorch import Trainer
 from lightning.pytorch.loggers import Logger, MLFlowLogger, WandbLogger
 
+from lightrl.training.reports.run_ledger import place_in_log
+
 Row = Mapping[str, str | float | int | None]
 """A row of a table, by column; None: there is no value."""
 
@@ -19,12 +21,13 @@ def writers(logger: Logger, method: str) -> list[Any]:
     return [writer] if hasattr(writer, method) else []
 
 
-def add_text(trainer: Trainer, tag: str, text: str, step: int) -> None:
+def add_text(trainer: Trainer, tag: str, text: str) -> None:
     """Write Markdown to every logger of the trainer that has a place for it.
 
     TensorBoard has a tab for it. In Weights & Biases it is a table of one row, whose name begins with `texts/`, since a number may have the
     same tag; in MLflow the artifact `TAG/STEP.md`.
     """
+    step = place_in_log(trainer)
     for logger in trainer.loggers:
         if isinstance(logger, WandbLogger):
             logger.log_text(f"texts/{tag}", columns=["step", "text"], data=[[step, text]])  # type: ignore[list-item]
@@ -35,12 +38,13 @@ def add_text(trainer: Trainer, tag: str, text: str, step: int) -> None:
                 writer.add_text(tag, text, step)
 
 
-def add_table(trainer: Trainer, tag: str, rows: Sequence[Row], markdown: str, step: int) -> None:
+def add_table(trainer: Trainer, tag: str, rows: Sequence[Row], markdown: str) -> None:
     """Write rows that all have the same columns to every logger of the trainer that has a place for them; nothing without rows.
 
     Weights & Biases and MLflow, where all rows of a tag are one artifact `TAG.json`, have tables that can be filtered; TensorBoard gets the
     same table as Markdown.
     """
+    step = place_in_log(trainer)
     for logger in trainer.loggers if rows else ():
         if isinstance(logger, WandbLogger):
             logger.log_table(f"texts/{tag}", columns=["step", *rows[0]], data=[[step, *row.values()] for row in rows])

@@ -32,7 +32,6 @@ class Preemption(Callback, PhaseObserver):
     """
 
     def __init__(self) -> None:
-        self._asked = self._agreed = False
         self._asked_at = 0.0
         self._by = signal.SIGTERM
         self._former: dict[signal.Signals, Any] = {}

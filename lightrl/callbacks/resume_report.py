@@ -14,6 +14,7 @@ from tensorboard.compat.proto.event_pb2 import Event, SessionLog  # type: ignore
 from lightrl.callbacks.describe_run import flat
 from lightrl.registry.classes import registry
 from lightrl.registry.known_packages import CORE
+from lightrl.training.reports.run_ledger import place_in_log
 from lightrl.types import JSON
 from lightrl.versions import installed_version
 
@@ -50,7 +51,7 @@ class ResumeReport(Callback):
             return
         if found := differences(self._then, self._now(trainer)):
             Console(stderr=True).print(table_of(found))
-        step = trainer.fit_loop.epoch_loop.total_batch_idx + 1
+        step = place_in_log(trainer) + 1
         for logger in trainer.loggers:
             if isinstance(logger, TensorBoardLogger):
                 writer = logger.experiment._get_file_writer()

@@ -15,6 +15,7 @@ from rich.table import Table
 
 from lightrl.callbacks.run_checkpoints import RunCheckpoints
 from lightrl.training.online.policy_optimization import PolicyOptimization
+from lightrl.training.reports.run_ledger import place_in_log
 
 SHOWN = [
     "val/reward",
@@ -55,10 +56,9 @@ class RunSummary(Callback):
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Remember what was found."""
-        metrics = {name: float(value) for name, value in trainer.callback_metrics.items()}
-        progress: Any = trainer.fit_loop.epoch_loop.batch_progress.total
-        shown = {name: metrics[name] for pattern in SHOWN for name in sorted(metrics) if fnmatch(name, pattern)}
-        self._evaluations[progress.processed] = shown
+        found = trainer.callback_metrics
+        shown = {name: float(found[name]) for pattern in SHOWN for name in sorted(found) if fnmatch(name, pattern)}
+        self._evaluations[place_in_log(trainer)] = shown
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Print on the first rank."""

@@ -27,7 +27,7 @@ from lightrl.text.token_bound import TokenBound
 from lightrl.training.evaluating.collector import Collector
 from lightrl.training.evaluating.evaluator import Evaluation, evaluate_before_training, predictions
 from lightrl.training.evaluating.named_metrics import answered
-from lightrl.training.reports.run_ledger import PhaseObserver, RunLedger, run_state
+from lightrl.training.reports.run_ledger import PhaseObserver, RunLedger, log_evaluation, run_state
 from lightrl.training.setup.building import ControlTokenWarning, check_room, choose_threads, prompt_tokens
 from lightrl.training.setup.given import as_engine, as_environment, as_policy, as_rewards
 from lightrl.training.setup.optimizer_checks import check_schedule, fuse, planned_steps
@@ -222,8 +222,7 @@ class PolicyModule(LightningModule):
 
     def on_validation_epoch_end(self) -> None:
         """Log what the evaluation found, as `val/...`, or `test/...` in a test."""
-        stage = "test" if self.trainer.testing else "val"
-        self.log_dict({f"{stage}/{name}": value for name, value in self.collector.evaluated().items()}, batch_size=1)
+        log_evaluation(self, self.collector.evaluated())
 
     def on_test_epoch_end(self) -> None:
         """Log what the test found as `test/...`."""

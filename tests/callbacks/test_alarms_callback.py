@@ -88,10 +88,10 @@ def test_an_alarm_is_told_once_on_the_terminal_and_in_every_log(tmp_path: Path, 
     events.Reload()
     [text] = events.Tensors("alarms/zero_variance/text_summary")
     [scalar] = events.Scalars("alarms/zero_variance")
-    assert (text.step, scalar.step, scalar.value) == (4, 4, 1.0)
+    assert (text.step, scalar.step, scalar.value) == (5, 5, 1.0)
     assert "**Rollout 5:** in 100%" in text.tensor_proto.string_val[0].decode()
     with (Path(loggers[1].log_dir) / "metrics.csv").open() as file:
-        assert [row["step"] for row in csv.DictReader(file) if row["alarms/zero_variance"]] == ["4"]
+        assert [row["step"] for row in csv.DictReader(file) if row["alarms/zero_variance"]] == ["5"]
     assert run.state.finished
 
 

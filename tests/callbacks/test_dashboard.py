@@ -77,11 +77,11 @@ def test_every_chart_has_something_to_show_and_each_pattern_its_tag(events: Even
 def test_histograms_hold_every_value_of_their_rollout(events: EventAccumulator) -> None:
     assert {tag.removeprefix("histograms/") for tag in events.Tags()["histograms"]} >= {"advantages", "ratio", "reward", "length"}
     lengths = events.Histograms("histograms/length")
-    assert [event.step for event in lengths] == [0, 2]
+    assert [event.step for event in lengths] == [1, 3]
     assert [event.histogram_value.num for event in lengths] == [16, 16]
     means = {event.step: event.value for event in events.Scalars("completions/mean_length")}
     value = lengths[1].histogram_value
-    assert value.sum / value.num == pytest.approx(means[2], abs=1e-5)
+    assert value.sum / value.num == pytest.approx(means[3], abs=1e-5)
     advantages = events.Histograms("histograms/advantages")[0].histogram_value
     ratios = events.Histograms("histograms/ratio")[0].histogram_value
     # an advantage per token of the rollout, a ratio per trained token in each of the two passes

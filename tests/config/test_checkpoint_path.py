@@ -42,7 +42,7 @@ def test_a_resumed_run_goes_on_in_its_folder_with_one_curve(lightrl: Command, tr
     assert [path.name for path in (tmp_path / "runs" / "run").iterdir()] == ["version_0"]
     events = EventAccumulator(str(tmp_path / "runs" / "run" / "version_0"))
     events.Reload()
-    assert [event.step for event in events.Scalars("reward")] == [0, 1, 2, 3]
+    assert [event.step for event in events.Scalars("reward")] == [1, 2, 3, 4]
     assert "rollouts" in answer.err
     assert "Resumed with differences" in answer.err
 

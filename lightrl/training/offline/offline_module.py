@@ -25,7 +25,7 @@ from lightrl.rollout.decode.transformers_engine import TransformersEngine
 from lightrl.training.evaluating.evaluator import Evaluation
 from lightrl.training.offline.encoded_rows import OfflineRows, longest_row
 from lightrl.training.policy_module import PolicyModule
-from lightrl.training.reports.run_ledger import as_tensors
+from lightrl.training.reports.run_ledger import log_evaluation, log_numbers
 from lightrl.training.setup.building import check_room
 from lightrl.training.steps.fitting_passes import MicroBatchTokens
 from lightrl.training.steps.learner import MicroBatchLoss, StepSettings
@@ -70,7 +70,7 @@ class OfflineModule(PolicyModule):
         """Draw a batch of rows, and make one optimizer step on it."""
         self.learn(self.collector.data.draw(self.batch_size // self.learner.adapter.world_size))
         self.numbers = self.derived(self.ledger.reduce(self.learner.adapter.gather))
-        self.log_dict(as_tensors(self.numbers), on_step=True, on_epoch=False, batch_size=1)
+        log_numbers(self.trainer, self.numbers, every=getattr(self.trainer, "log_every_n_steps", 1))
 
     def descend(self, rows: R, loss_of: Callable[[R], MicroBatchLoss]) -> None:
         """Make one optimizer step on rows of this rank, whose losses are logged as `loss`, with statistics."""
@@ -96,9 +96,7 @@ class OfflineModule(PolicyModule):
 
     def on_validation_epoch_end(self) -> None:
         """Log what the evaluation found, with what follows from it, as `val/...`, or `test/...` in a test."""
-        stage = "test" if self.trainer.testing else "val"
-        numbers = self.derived(self.collector.evaluated())
-        self.log_dict({f"{stage}/{name}": value for name, value in numbers.items()}, batch_size=1)
+        log_evaluation(self, self.derived(self.collector.evaluated()))
 
 
 class OfflinePolicyModule(OfflineModule):

@@ -87,7 +87,7 @@ class PolicyOptimization(PolicyModule):
         self.algorithm = algorithm
         self.learner.learn_by(algorithm, seed)
         self.collector.plan(prompts_per_rollout, rollouts_ahead)
-        refuse_outside(type(self), {"prompts_per_rollout": prompts_per_rollout, "seed": seed})
+        refuse_outside(type(self), {"prompts_per_rollout": prompts_per_rollout, "rollouts_ahead": rollouts_ahead, "seed": seed})
         self.experience: TrainingBatch | None = None
 
     def training_step(self, batch: object, batch_idx: int) -> None:

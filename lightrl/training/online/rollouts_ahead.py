@@ -143,8 +143,6 @@ class RolloutsAhead:
 def check_ahead(ahead: int, engine: RolloutEngine, algorithm: Algorithm) -> None:
     """Refuse what cannot be made ahead, and advise a correction where older weights would go unnoticed."""
     name = type(engine).__name__
-    if ahead < 0:
-        raise ValueError(f"model.rollouts_ahead must be 0 or more, got {ahead}")
     if ahead and engine.in_process:
         raise ValueError(
             f"model.rollouts_ahead is {ahead}, and {name} decodes with the trainer's own modules, whose weights move meanwhile: give it a "

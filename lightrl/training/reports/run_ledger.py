@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from lightning.pytorch import Trainer
-from torch import Tensor
+from lightning.pytorch import LightningModule, Trainer
+from lightning.pytorch.trainer.states import TrainerFn
 
 from lightrl.training.reports.statistics import Entry, StatisticsLedger
 
@@ -68,29 +68,43 @@ class RunLedger(StatisticsLedger):
         return ledger
 
 
-def log_numbers(trainer: Trainer, numbers: Mapping[str, float]) -> None:
+def place_in_log(trainer: Trainer) -> int:
+    """The rollout (or step, of a run without rollouts) that is made or was made last, from 1; 0 before the first: the x-axis of loggers."""
+    return int(trainer.fit_loop.epoch_loop.batch_progress.total.ready)
+
+
+def log_numbers(trainer: Trainer, numbers: Mapping[str, float], every: int = 1) -> None:
     """Give numbers, reduced over ranks already, to every logger, and to `trainer.callback_metrics` and `trainer.logged_metrics`.
 
-    `LightningModule.log` would make one metric object per name and average it over an epoch of one step, which takes three quarters of what
-    a rollout of a small model costs beside its passes.
+    `LightningModule.log` would make one metric object per name and average it over an epoch of one step, three quarters of what a rollout
+    of a small model costs beside its passes; and it counts from 0, where an evaluation before training is.
+
+    Args:
+        trainer: of the run.
+        numbers: by name.
+        every: loggers are given the first of so many steps; 0: none.
     """
-    tensors = as_tensors(numbers)
+    # Lightning keeps tensors; on the CPU no device is waited for
+    tensors = dict(zip(numbers, torch.tensor(list(numbers.values()), dtype=torch.float32), strict=True))
     trainer.callback_metrics.update(tensors)
     trainer.logged_metrics.update(tensors)
-    step = trainer.fit_loop.epoch_loop.batch_progress.total.ready - 1
-    for logger in trainer.loggers:
+    step = place_in_log(trainer)
+    for logger in trainer.loggers if every and (step - 1) % every == 0 else []:
         logger.log_metrics({**numbers, "epoch": float(trainer.current_epoch)}, step)
         logger.save()
 
 
-def as_tensors(numbers: Mapping[str, float]) -> dict[str, Tensor]:
-    """The numbers in float32 and a tensor each, as Lightning keeps what is logged; on the CPU, so that no device is waited for."""
-    return dict(zip(numbers, torch.tensor(list(numbers.values()), dtype=torch.float32), strict=True))
+def log_evaluation(module: LightningModule, numbers: Mapping[str, float]) -> None:
+    """Log what an evaluation found, as `val/...`, or `test/...` in a test."""
+    stage, learns = "test" if module.trainer.testing else "val", module.trainer.state.fn == TrainerFn.FITTING
+    named = {f"{stage}/{name}": value for name, value in numbers.items()}
+    module.log_dict(named, batch_size=1, logger=not learns)
+    if learns and not module.trainer.sanity_checking:
+        log_numbers(module.trainer, named)
 
 
 def run_state(trainer: Trainer) -> dict[str, Any]:
     """Metrics, steps and the date, for those who read a checkpoint without the run."""
     metrics = {name: float(value) for name, value in trainer.callback_metrics.items()}
     progress: Any = trainer.fit_loop.epoch_loop.batch_progress.total
-    now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    return {"metrics": metrics, "steps": progress.processed, "date": now}
+    return {"metrics": metrics, "steps": progress.processed, "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")}

@@ -54,15 +54,16 @@ def made(lightrl: Callable[..., Any], tmp_path: Path) -> Iterator[Callable[..., 
 
 
 def run(folder: Path, rewards: list[float], said: str = "11", first: int = 0, **changes: Any) -> Path:
-    """A run as TensorBoard's logger leaves it: a validation before the first rollout, then rewards."""
+    """A run as TensorBoard's logger leaves it: a validation before the first rollout, then rewards; a resumed one validates later."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.yaml").write_text(yaml.safe_dump({**SETTINGS, **changes}))
     with SummaryWriter(str(folder), filename_suffix=f".{first}") as log:
-        log.add_scalar("val/reward", 0.25, 0, walltime=100.0 + first)
-        log.add_text("val/completions", TABLE.format(said=said), 1, walltime=100.0 + first)
-        for step, reward in enumerate(rewards, start=first):
-            log.add_scalar("reward", reward, step, walltime=110.0 + 30 * step)
-            log.add_scalar("progress/tokens", 100 * (step + 1), step, walltime=110.0 + 30 * step)
+        when = first + 1 if first else 0
+        log.add_scalar("val/reward", 0.25, when, walltime=100.0 + first)
+        log.add_text("val/completions", TABLE.format(said=said), when, walltime=100.0 + first)
+        for step, reward in enumerate(rewards, start=first + 1):
+            log.add_scalar("reward", reward, step, walltime=80.0 + 30 * step)
+            log.add_scalar("progress/tokens", 100 * step, step, walltime=80.0 + 30 * step)
     return folder
 
 
@@ -91,20 +92,20 @@ def test_what_differs_stands_beside_each_other(made: Callable[..., Page], tmp_pa
 
 def test_an_alarm_of_several_runs_gives_its_advice_once(made: Callable[..., Page], tmp_path: Path) -> None:
     folders = [run(tmp_path / name, [0.0] * 4, seed_everything=seed) for seed, name in enumerate("ab")]
-    for folder, when in zip(folders, (1, 2), strict=True):
+    for folder, when in zip(folders, (2, 3), strict=True):
         with SummaryWriter(str(folder), filename_suffix=".alarms") as log:
             log.add_scalar("alarms/gradient", 1.0, when)
-            log.add_text("alarms/gradient", f"**Rollout {when + 1}:** it was {when}.\n\nIt matters.\n\n*To try:* `less`", when)
+            log.add_text("alarms/gradient", f"**Rollout {when}:** it was {when}.\n\nIt matters.\n\n*To try:* `less`", when)
     told = made(*folders).text.partition("what to try ")[2]
     assert told.startswith(
-        f"A gradient {folders[0]} Rollout 2: it was 1. {folders[1]} Rollout 3: it was 2. It matters. To try: less Curves"
+        f"A gradient {folders[0]} Rollout 2: it was 2. {folders[1]} Rollout 3: it was 3. It matters. To try: less Curves"
     )
 
 
 def test_the_table_of_csv_logger_is_read_up_to_a_line_that_was_cut_off(made: Callable[..., Page], tmp_path: Path) -> None:
     folder = tmp_path / "csv"
     folder.mkdir()
-    (folder / "metrics.csv").write_text("epoch,reward,step,val/reward\n0,,0,0.25\n0,0.5,0,\n1,0.75,1,\n2,0.")
+    (folder / "metrics.csv").write_text("epoch,reward,step,val/reward\n0,,0,0.25\n0,0.5,1,\n1,0.75,2,\n2,0.")
     page = made(folder)
     assert "2 rollout" not in page.text  # without a config nothing says what is counted
     assert "2 steps; last entry" in page.text
@@ -132,7 +133,7 @@ def test_a_damaged_event_file_is_told_of(made: Callable[..., Page], tmp_path: Pa
 
 def test_runs_whose_logs_hold_different_costs_are_shown_together(made: Callable[..., Page], tmp_path: Path) -> None:
     (tmp_path / "csv").mkdir()
-    (tmp_path / "csv" / "metrics.csv").write_text("reward,step,progress/seconds\n0.5,0,61\n")
+    (tmp_path / "csv" / "metrics.csv").write_text("reward,step,progress/seconds\n0.5,1,61\n")
     text = made(run(tmp_path / "a", [0.0]), tmp_path / "csv").text
     assert "sampled tokens" in text
     assert "1 min 1 s" in text
@@ -279,7 +280,7 @@ def test_low_a_config_that_is_no_file_is_not_waited_for(make: Callable[[Path], N
 @pytest.mark.parametrize("damage", [b"\xff\xfe,1,2\n", b"x" * 200_000 + b",1,2\n"])
 def test_low_a_table_that_is_damaged_is_read_as_far_as_that(damage: bytes, tmp_path: Path) -> None:
     file = tmp_path / "metrics.csv"
-    file.write_bytes(b"reward,step,epoch\n0.5,0,0\n" + damage)
+    file.write_bytes(b"reward,step,epoch\n0.5,1,0\n" + damage)
     log = read_table(file)
     assert log.numbers == {"reward": {1: 0.5}}
     assert len(log.damaged) == 1

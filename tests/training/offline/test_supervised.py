@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 import torch
 from lightning.pytorch import Trainer
 from lightning.pytorch.callbacks import EarlyStopping
+from lightning.pytorch.loggers import CSVLogger
 from lightrl_workshop import quiet_trainer
 
 from lightrl import (
@@ -24,6 +26,7 @@ from lightrl import (
 )
 from lightrl.callbacks.export_policy import ExportPolicy
 from lightrl.text.turns import TURN_WEIGHTS
+from lightrl.training.evaluating.evaluator import Evaluation
 from lightrl.training.offline.supervised import ExampleReader
 
 
@@ -70,6 +73,26 @@ def test_steps_and_epochs_are_what_lightning_says(tmp_path: Path) -> None:
     run = trainer(tmp_path, max_epochs=2)
     run.fit(module(batch_size=16, rewards=None), datamodule=PromptData(train=DigitSorting(length=2, examples=50)))
     assert run.global_step == 8
+
+
+def test_steps_are_logged_by_their_number_and_an_evaluation_by_that_of_the_step_before_it(tmp_path: Path) -> None:
+    run = trainer(
+        tmp_path,
+        max_steps=5,
+        val_check_interval=2,
+        check_val_every_n_epoch=None,
+        log_every_n_steps=2,
+        logger=CSVLogger(tmp_path, name="run"),
+    )
+    run.fit(
+        module(batch_size=4, rewards=None, evaluation=Evaluation()),
+        datamodule=PromptData(train=DigitSorting(length=2, examples=50), validation_size=5),
+    )
+    with (Path(str(run.log_dir)) / "metrics.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    places = {name: [int(row["step"]) for row in rows if row[name]] for name in ("loss", "val/loss")}
+    assert places == {"loss": [1, 3, 5], "val/loss": [0, 2, 4]}
+    assert run.callback_metrics.keys() >= {"loss", "val/loss"}
 
 
 class Talks(PromptSource):

@@ -28,6 +28,7 @@ from lightrl import (
     TinyPolicy,
     TransformersEngine,
 )
+from lightrl.callbacks.completions_log import CompletionsLog
 
 
 class Witness(Callback):
@@ -156,6 +157,17 @@ def test_a_schedule_that_is_shorter_than_the_run_is_refused_before_the_first_rol
     with pytest.raises(ValueError, match=r"23, .* 24 .*--model\.lr_scheduler\.total_steps 24"):
         run.fit(subject, datamodule=data())
     assert run.global_step == 0
+
+
+def test_numbers_and_texts_of_a_validation_have_one_place_in_the_log_and_none_shares_that_before_training(tmp_path: Path) -> None:
+    table = CompletionsLog(every_n_rollouts=2, print_first=False)
+    run = trainer(tmp_path, 3, table, logger=TensorBoardLogger(tmp_path, name="run"))
+    run.fit(module(), datamodule=data())
+    events = EventAccumulator(run.log_dir)
+    events.Reload()
+    places = {tag: [event.step for event in events.Scalars(tag)] for tag in ("reward", "val/reward")}
+    places |= {tag: [event.step for event in events.Tensors(f"{tag}/text_summary")] for tag in ("completions", "val/completions")}
+    assert places == {"reward": [1, 2, 3], "val/reward": [0, 1, 2, 3], "completions": [1, 3], "val/completions": [0, 1, 2, 3]}
 
 
 def test_tensorboard_shows_the_names_of_the_field_over_rollouts(tmp_path: Path) -> None:

@@ -57,14 +57,9 @@ class RunLog:
         return series[max(series)] if series else None
 
 
-def is_validation(name: str) -> bool:
-    """The number belongs to a validation, which may come before the first rollout."""
-    return name.startswith("val/")
-
-
 def read_table(file: Path) -> RunLog:
     """The log of a run from its `metrics.csv`, whose last line may be cut off; it has no texts, no histograms and no times."""
-    log, begun = RunLog(last_entry=file.stat().st_mtime), False
+    log = RunLog(last_entry=file.stat().st_mtime)
     # a longer cell would be an error of the whole table
     csv.field_size_limit(2**31 - 1)
     with file.open(newline="", errors="replace") as table:
@@ -75,10 +70,8 @@ def read_table(file: Path) -> RunLog:
             except (TypeError, ValueError, KeyError):
                 log.damaged.append(f"{file.name}, line {line}: not a row of numbers, left out")
                 continue
-            begun = begun or not all(map(is_validation, values))
             for name, value in values.items():
-                before = is_validation(name) and not begun and step == 0
-                log.numbers.setdefault(name, {})[0 if before else step + 1] = value
+                log.numbers.setdefault(name, {})[step] = value
     return log
 
 
@@ -109,18 +102,15 @@ def _add_file(log: RunLog, file: Path) -> None:
     numbers = {name: accumulator.Scalars(name) for name in tags["scalars"]}
     histograms = {name: accumulator.Histograms(name) for name in tags["histograms"] if name.startswith(HISTOGRAMS)}
     texts = {name: accumulator.Tensors(name) for name in tags["tensors"] if name.endswith(TEXT)}
-    # numbers that each rollout has; Lightning adds `epoch` to those of a validation too
-    of_training = [e for name, events in numbers.items() if not is_validation(name) and name not in NO_CURVE for e in events]
-    begun = min((e.wall_time for e in of_training), default=float("inf"))
-    if of_training:
-        _drop_from(log, 1 + min(e.step for e in of_training))
+    if first := min((e.step for name in numbers.keys() - NO_CURVE for e in numbers[name]), default=0):
+        _drop_from(log, first)
     for name, events in numbers.items():
-        log.numbers.setdefault(name, {}).update((_after(name, e, begun), e.value) for e in events)
+        log.numbers.setdefault(name, {}).update((e.step, e.value) for e in events)
     for name, events in histograms.items():
-        found = {e.step + 1: _histogram(e.histogram_value) for e in events}
+        found = {e.step: _histogram(e.histogram_value) for e in events}
         log.histograms.setdefault(name.removeprefix(HISTOGRAMS), {}).update(found)
     for name, events in texts.items():
-        log.texts.setdefault(name.removesuffix(TEXT), {}).update((0 if e.wall_time < begun else e.step, _text(e)) for e in events)
+        log.texts.setdefault(name.removesuffix(TEXT), {}).update((e.step, _text(e)) for e in events)
     times = [e.wall_time for events in numbers.values() for e in events]
     if times:
         log.seconds = (log.seconds or 0.0) + max(times) - min(times)
@@ -135,11 +125,6 @@ def _note_damage(log: RunLog, file: Path) -> None:
     whole = sum(len(record) + AROUND_RECORD for record in RawEventFileLoader(str(file)).Load())
     if whole < size:
         log.damaged.append(f"{file.name}: read up to byte {whole:,} of {size:,}; what follows is incomplete or damaged")
-
-
-def _after(name: str, event: Any, begun: float) -> int:
-    """The rollout after which an event stood; the log counts from 0."""
-    return 0 if is_validation(name) and event.wall_time < begun and event.step == 0 else int(event.step) + 1
 
 
 def _drop_from(log: RunLog, when: int) -> None:

@@ -41,8 +41,7 @@ def alarms_of(line: Line) -> list[Alarm]:
         for name, series in run.log.numbers.items():
             for when in [step for step, on in series.items() if on] if name.startswith(ALARMS) else []:
                 alarm = found.setdefault(name, Alarm(name.removeprefix(ALARMS)))
-                # the text of an alarm stands at the step of its number, and the log counts these from 0
-                seen, *advice = _paragraphs(run.log.texts.get(name, {}).get(when - 1, "")) or [NO_TEXT.format(when=when)]
+                seen, *advice = _paragraphs(run.log.texts.get(name, {}).get(when, "")) or [NO_TEXT.format(when=when)]
                 alarm.raised.append(Raised(run.path, when, seen))
                 alarm.advice = advice
     return [found[name] for name in sorted(found)]
