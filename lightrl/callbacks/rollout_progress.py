@@ -99,9 +99,7 @@ class RolloutProgress(TQDMProgressBar, PhaseObserver):
 
     def init_validation_tqdm(self) -> Tqdm:
         """No second bar while training: the phase says that the policy is evaluated."""
-        bar = super().init_validation_tqdm()
-        bar.disable = bar.disable or self.trainer.state.fn == "fit"
-        return bar
+        return Tqdm(disable=True) if self.trainer.state.fn == "fit" else super().init_validation_tqdm()
 
     @property
     def _unit(self) -> str:
