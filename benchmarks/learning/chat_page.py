@@ -41,7 +41,8 @@ def text(cells: Mapping[Run, Cell]) -> str:
     """
     tables = {task: "\n".join(row(task, name, cells) for name in algorithms_of(task)) for task in THRESHOLDS}
     return PAGE_TEXT.format(
-        there=in_the_tables(len(cells), len(plan())), seeds=len(SEEDS), count=len(algorithms_of("sums")), ran_on=ran_on(list(cells.values())),
+        there=in_the_tables(len(cells), len(plan())),
+        seeds=len(SEEDS), count=len(algorithms_of("sums")), ran_on=ran_on(list(cells.values())),
         rollouts=ROLLOUTS, half=EVALUATE_EVERY,
         summary="\n".join(f"* {line}" for line in summary(cells)), reasons="\n".join(reasons(cells)) or NONE_SHORT,
         **{f"{task}_table": table for task, table in tables.items()},
