@@ -101,28 +101,25 @@ def _dispatch(words: list[str]) -> int:
 
 SLOW = ("torch", "lightning", "transformers", "torch._dynamo", "lightning.pytorch")
 """Modules; most take more than a second, without those that are named too."""
-CLEAR = "\033[K"
-"""Takes the rest of a line off a terminal."""
 
 
 class _Teller(MetaPathFinder):
     """Finds nothing, and is asked before everything that does."""
 
     def __init__(self) -> None:
-        self._untold = {name for name in SLOW if name not in sys.modules}
+        self._slow = {name for name in SLOW if name not in sys.modules}
 
     def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
-        """Tell of a slow module, in a file of the first alone; called by Python when it imports one for the first time."""
-        if fullname in self._untold:
-            passing = sys.stderr.isatty()
-            self._untold = self._untold - {fullname} if passing else set()
-            sys.stderr.write(f"{CLEAR}loading {fullname} ...\r" if passing else f"loading {fullname} ...\n")
+        """Tell of the first slow module; called by Python when it imports a module for the first time."""
+        if fullname in self._slow:
+            self._slow.clear()
+            sys.stderr.write(f"loading {fullname} ...\n")
         return None
 
 
 @contextmanager
 def naming_slow_imports() -> Iterator[None]:
-    """Within, a line on stderr that goes away says which slow library is being imported; one process of a run speaks for all."""
+    """Within, a line on stderr says that a slow library is being imported, the first one; one process of a run speaks for all."""
     if local_rank() != 0:
         yield
         return
@@ -132,7 +129,6 @@ def naming_slow_imports() -> Iterator[None]:
         yield
     finally:
         sys.meta_path.remove(teller)
-        sys.stderr.write(CLEAR if sys.stderr.isatty() else "")
 
 
 ABOUT = "lightrl trains language models with reinforcement learning; every algorithm is a set of parts that can be exchanged."
