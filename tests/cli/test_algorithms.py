@@ -135,6 +135,12 @@ def test_an_unknown_name_is_answered_with_what_exists(lightrl: Callable[..., Any
     assert len(answer.lines) <= 3
 
 
+def test_explain_names_the_closest_thing_of_any_kind(lightrl: Callable[..., Any]) -> None:
+    answer = lightrl("explain", "ExactMatsh")
+    assert answer.status == 2
+    assert "nothing is named 'ExactMatsh'. Did you mean 'ExactMatch'?" in answer.err
+
+
 def test_explain_shows_part_arguments_formula_and_source(lightrl: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "400")
     out = lightrl("explain", "GRPO").out

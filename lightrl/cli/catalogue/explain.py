@@ -110,6 +110,7 @@ def explain(words: list[str]) -> int:
     from lightrl.config.describe.algorithms import algorithm_named, kind_named, part_named
     from lightrl.config.describe.documentation import print_class
     from lightrl.config.read.refusals import ConfigError
+    from lightrl.registry.classes import closest, registry
 
     console = Console(markup=False, highlight=False)
     if (alone := part_named(options.name)) is not None:
@@ -120,11 +121,12 @@ def explain(words: list[str]) -> int:
         return 0
     try:
         chosen = algorithm_named(options.name)
-    except ConfigError:
+    except ConfigError as error:
         # looked for last, since it loads every callback
-        public = public_named(options.name)
-        if public is None:
-            raise
+        if (public := public_named(options.name)) is None:
+            if (alike := closest(options.name, (name for _, name in registry().places))) in str(error):
+                raise
+            raise ConfigError("", f"nothing is named {options.name!r}.{alike} See: lightrl plugins list") from error
         print_public(console, public)
         if inspect.isclass(public):
             _print_fields(console, public)
