@@ -152,6 +152,13 @@ def test_a_run_that_has_logged_nothing_yet_is_told_of(made: Callable[..., Page],
     assert "Nothing was logged before the report was made" in made(tmp_path / "new").text
 
 
+def test_an_evaluation_alone_is_not_called_a_run_that_goes_on(made: Callable[..., Page], tmp_path: Path) -> None:
+    text = made(run(tmp_path / "a", [])).text
+    assert "Evaluated at " in text
+    assert "no rollout has been logged" in text
+    assert "Still going" not in text
+
+
 def test_a_run_that_was_ended_by_a_signal_says_how_it_goes_on(made: Callable[..., Page], tmp_path: Path) -> None:
     folder = run(tmp_path / "a", [0.0])
     (folder / "checkpoints").mkdir()

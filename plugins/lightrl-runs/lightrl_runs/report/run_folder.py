@@ -154,6 +154,8 @@ def state(run: RunFolder, now: float | None = None) -> str:
     if (run.path / "checkpoints" / "preempted.ckpt").exists():
         return f"Ended by a signal: {said}. It goes on with --ckpt_path {run.path / 'checkpoints' / 'preempted.ckpt'}"
     moment = datetime.fromtimestamp(run.log.last_entry, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    if not done:
+        return f"Evaluated at {moment}; no {unit} has been logged: a run that has just begun, or lightrl validate."
     if (time.time() if now is None else now) - run.log.last_entry < RECENT_S:
         return f"Still going, or ended just now: {said}; last entry {moment}."
     ended = "" if wanted is None else ", so a limit of its config, early stopping or a kill has ended it"
