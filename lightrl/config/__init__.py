@@ -29,7 +29,7 @@ _HOMES = {
     "lightrl.config.merge.resolve": ["Resolved", "resolve"],
     "lightrl.config.merge.trainer_keys": ["OF_TORCH"],
     "lightrl.config.build.builder": ["Builder"],
-    "lightrl.config.build.checkpoints": ["checkpoint_of", "trained_policy"],
+    "lightrl.config.build.checkpoints": ["checkpoint_and_config", "checkpoint_of", "trained_policy"],
     "lightrl.config.build.run": ["Run", "quiet_lightning"],
     "lightrl.config.build.trainer_section": ["TrainerSection"],
     "lightrl.registry.classes": ["closest"],

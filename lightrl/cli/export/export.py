@@ -11,14 +11,10 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from lightrl.config.read.refusals import ConfigError
 from lightrl.strategies.disk import refuse_closed
 from lightrl.workers.waiting import waiting
-
-if TYPE_CHECKING:
-    from lightrl.config.merge.resolve import Resolved
 
 EPILOG = """\
 Any key of the config can be given after it, as for fit: where the base has moved, --model.policy.path FOLDER
@@ -32,12 +28,12 @@ def export(words: list[str]) -> int:
     """Carry out `lightrl export`; nothing has been written when it refuses something."""
     options, rest = _parser().parse_known_args(words)
     out = _free(options.out)
-    path, resolved = _checkpoint_and_config(options.ckpt_path, options.config, rest)
     from lightrl.cli.export.model_card import model_card
-    from lightrl.config.build.checkpoints import trained_policy
+    from lightrl.config.build.checkpoints import checkpoint_and_config, trained_policy
     from lightrl.config.build.run import quiet_lightning
     from lightrl.strategies.checkpoint_weights import notes_in, trained_weights
 
+    path, resolved = checkpoint_and_config(options.ckpt_path, options.config, rest)
     quiet_lightning()
     with waiting("reading the checkpoint"):
         weights = trained_weights(path)
@@ -81,25 +77,3 @@ def _free(text: str) -> Path:
         raise ConfigError("--out", f"{text!r} is not empty, and nothing is overwritten.", "Give a folder that is not there yet.")
     refuse_closed(out)
     return out
-
-
-def _checkpoint_and_config(wanted: str, config: str | None, rest: list[str]) -> tuple[Path, Resolved]:
-    from lightrl.config.build.checkpoints import checkpoint_of, config_above, newest_of, with_checkpoint
-    from lightrl.config.merge.resolve import resolve
-    from lightrl.config.read.settings import read_words
-
-    if wanted == "last" and config is None:
-        raise ConfigError("--ckpt_path", "last of which runs?", "Type for example: --config grpo --ckpt_path last")
-    if wanted == "last":
-        # the config finds the run; what the run was given beside it stands in its own config
-        asked = read_words(["--config", str(config), *rest])
-        path = newest_of(asked, resolve("predict", asked, complete=False))
-        config, wanted = config_above(path) or config, str(path)
-    config = config or config_above(Path(wanted).expanduser())
-    request = read_words([*([] if config is None else ["--config", config]), *rest, "--ckpt_path", wanted])
-    # says what is wrong with a path, before it says that a config is missing
-    found = with_checkpoint(request, resolve("predict", request, complete=False))
-    if config is None:
-        hint = "Give the run's: --config FILE. For a script's run, any config with its policy: --config sft_sort --model.policy.path FOLDER"
-        raise ConfigError("--config", f"there is no config.yaml beside {wanted!r} or above it.", hint)
-    return checkpoint_of(found) or Path(wanted), found

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from lightrl.config.build.builder import Builder
-from lightrl.config.merge.resolve import Resolved, check_complete
+from lightrl.config.merge.resolve import Resolved, check_complete, resolve
 from lightrl.config.read.refusals import ConfigError
-from lightrl.config.read.settings import Request
+from lightrl.config.read.settings import Request, read_words
 from lightrl.policy.policy import Policy
 from lightrl.ranks import local_rank
 from lightrl.registry.classes import closest
@@ -97,6 +97,25 @@ def checkpoint_of(resolved: Resolved) -> Path | None:
     """The checkpoint that `--ckpt_path` names, once `with_checkpoint` has seen to it; None if there is none."""
     words = [word.partition("=")[2] for word in resolved.trainer_words if word.startswith("--ckpt_path=")]
     return Path(words[-1]) if words else None
+
+
+def checkpoint_and_config(wanted: str, config: str | None, rest: list[str]) -> tuple[Path, Resolved]:
+    """A checkpoint by its path or as `last` of a config's runs, and the config of its run, with further words on the command line."""
+    if wanted == "last" and config is None:
+        raise ConfigError("--ckpt_path", "last of which runs?", "Type for example: --config grpo --ckpt_path last")
+    if wanted == "last":
+        # the config finds the run; what the run was given beside it stands in its own config
+        asked = read_words(["--config", str(config), *rest])
+        path = newest_of(asked, resolve("predict", asked, complete=False))
+        config, wanted = config_above(path) or config, str(path)
+    config = config or config_above(Path(wanted).expanduser())
+    request = read_words([*([] if config is None else ["--config", config]), *rest, "--ckpt_path", wanted])
+    # says what is wrong with a path, before it says that a config is missing
+    found = with_checkpoint(request, resolve("predict", request, complete=False))
+    if config is None:
+        hint = "Give the run's: --config FILE. For a script's run, any config with its policy: --config sft_sort --model.policy.path FOLDER"
+        raise ConfigError("--config", f"there is no config.yaml beside {wanted!r} or above it.", hint)
+    return checkpoint_of(found) or Path(wanted), found
 
 
 def trained_policy(resolved: Resolved, weights: dict[str, Any], path: Path) -> Policy:

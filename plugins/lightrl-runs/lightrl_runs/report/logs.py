@@ -17,6 +17,8 @@ TEXT = "/text_summary"
 """What TensorBoard puts behind the name of a text."""
 HISTOGRAMS = "histograms/"
 NO_CURVE = {"epoch", "hp_metric"}
+AFTERWARDS = "evaluate/"
+"""Numbers that were added to a log after its run, by `lightrl evaluate`."""
 AROUND_RECORD = 16
 """Bytes of a record's length and checksums."""
 EVERYTHING = {"scalars": 0, "tensors": 0, "histograms": 0}
@@ -102,7 +104,8 @@ def _add_file(log: RunLog, file: Path) -> None:
     numbers = {name: accumulator.Scalars(name) for name in tags["scalars"]}
     histograms = {name: accumulator.Histograms(name) for name in tags["histograms"] if name.startswith(HISTOGRAMS)}
     texts = {name: accumulator.Tensors(name) for name in tags["tensors"] if name.endswith(TEXT)}
-    if first := min((e.step for name in numbers.keys() - NO_CURVE for e in numbers[name]), default=0):
+    made = [e.step for name in numbers.keys() - NO_CURVE if not name.startswith(AFTERWARDS) for e in numbers[name]]
+    if first := min(made, default=0):
         _drop_from(log, first)
     for name, events in numbers.items():
         log.numbers.setdefault(name, {}).update((e.step, e.value) for e in events)
