@@ -11,6 +11,7 @@ from benchmarks.evidence import stack
 
 CAPPED = {
     "lightrl-core": "the API of plugins may change with the second number",
+    "lightrl-code": "the same, for the package that is built on its tools",
     "lightrl-servers": "the same, for the two packages that are built on it",
     "jsonargparse": "5 takes away what Lightning calls",
 }

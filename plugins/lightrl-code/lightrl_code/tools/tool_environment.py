@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from lightrl import Environment, Prompt, Reply, own_opening
 from lightrl_code.tools.call_formats import AUTO, FORMATS, calls_in, looks_like_call
@@ -34,6 +34,8 @@ class ToolEnvironment(Environment):
     """
 
     author = "tool"
+    awaits: ClassVar[bool] = False
+    """Tools may be async; a subclass that sets it awaits them in `_bound`."""
 
     def __init__(
         self,
@@ -80,7 +82,7 @@ class ToolEnvironment(Environment):
         self.paths, self.call_format, self.role, self.describe, self.response = tools, call_format, role, describe, response
         self.describes_tools = describe
         self.tool_timeout_s, self.max_calls, self.max_result_chars = tool_timeout_s, max_calls, max_result_chars
-        self._functions = _by_name(tools)
+        self._functions = self._by_name()
         self._schemas: dict[str, dict[str, JSON]] = {}
         self._owners: dict[type, object] = {}
         self._chat = False
@@ -95,7 +97,7 @@ class ToolEnvironment(Environment):
         """Refuse functions that cannot be described, and classes that ask for what prompts do not have."""
         self._described()
         for owner in {tool.owner for tool in self._functions.values() if tool.owner is not None}:
-            asked = constructor_arguments(owner) or {}
+            asked = self._asked(owner)
             missing = [name for name, required in asked.items() if required and name not in (*GIVEN, *columns)]
             if missing:
                 raise ValueError(
@@ -107,8 +109,7 @@ class ToolEnvironment(Environment):
         self._chat = prompt.messages is not None
         given = {**prompt.columns, "prompt": prompt, "seed": seed}
         for owner in dict.fromkeys(tool.owner for tool in self._functions.values() if tool.owner is not None):
-            asked = constructor_arguments(owner)
-            self._owners[owner] = owner(**{name: value for name, value in given.items() if asked is None or name in asked})
+            self._owners[owner] = self._made(owner, given)
         opening, described = own_opening(prompt), self._description() if self.describe else ""
         if isinstance(opening, str):
             return described + opening
@@ -155,6 +156,19 @@ class ToolEnvironment(Environment):
             return error_result(f"not called, since the calls of this turn took {self.tool_timeout_s:g} s", self.max_result_chars)
         return run_tool(self._bound(tool), arguments, seconds, self.tool_timeout_s, self.max_result_chars)
 
+    def _asked(self, owner: type) -> Mapping[str, bool]:
+        """What a stateful class asks for by name, each with whether it must be given."""
+        return constructor_arguments(owner) or {}
+
+    def _made(self, owner: type, given: Mapping[str, object]) -> object:
+        """The instance of a stateful class for this episode."""
+        asked = constructor_arguments(owner)
+        return owner(**{name: value for name, value in given.items() if asked is None or name in asked})
+
+    def _methods(self, path: str) -> tuple[str, ...] | None:
+        """The methods that are tools, if a path is that of a class; None: all public ones."""
+        return None
+
     def _bound(self, tool: ToolFunction) -> Callable[..., object]:
         bound: Callable[..., object] = getattr(self._owners[tool.owner], tool.name) if tool.owner is not None else tool.function
         return bound
@@ -187,18 +201,17 @@ class ToolEnvironment(Environment):
 
     def __setstate__(self, state: dict[str, object]) -> None:
         vars(self).update(state)
-        self._functions = _by_name(self.paths)
+        self._functions = self._by_name()
+
+    def _by_name(self) -> dict[str, ToolFunction]:
+        found: dict[str, ToolFunction] = {}
+        for tool in (tool for path in self.paths for tool in tool_functions(path, self._methods(path), self.awaits)):
+            if other := found.get(tool.name):
+                raise ValueError(f"two tools are called {tool.name!r}, {other.path} and {tool.path}: leave one out, or rename it")
+            found[tool.name] = tool
+        return found
 
 
 def _recorded(arguments: Mapping[str, JSON]) -> JSON:
     # keys that are no texts, which only calls in Python have, become texts in records
     return json.loads(json.dumps(dict(arguments)))
-
-
-def _by_name(paths: Sequence[str]) -> dict[str, ToolFunction]:
-    found: dict[str, ToolFunction] = {}
-    for tool in (tool for path in paths for tool in tool_functions(path)):
-        if tool.name in found:
-            raise ValueError(f"two tools are called {tool.name!r}, {found[tool.name].path} and {tool.path}: leave one out, or rename it")
-        found[tool.name] = tool
-    return found

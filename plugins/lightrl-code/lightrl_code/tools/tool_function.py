@@ -38,11 +38,17 @@ class ToolFunction:
 
 
 @functools.cache
-def tool_functions(path: str) -> tuple[ToolFunction, ...]:
-    """The tools of an import path: a callable by names of arguments, or all public methods of a class; a ValueError if it is neither."""
+def tool_functions(path: str, methods: tuple[str, ...] | None = None, awaited: bool = False) -> tuple[ToolFunction, ...]:
+    """The tools of an import path: a callable by names of arguments, or public methods of a class; a ValueError if it is neither.
+
+    Args:
+        methods: those of a class that are tools, in order; None: all public ones.
+        awaited: the caller awaits what async ones return.
+    """
     found = imported(path)
     if isinstance(found, type):
-        tools = [ToolFunction(name, f"{path}.{name}", getattr(found, name), found) for name in _public_methods(found)]
+        names = _public_methods(found) if methods is None else methods
+        tools = [ToolFunction(name, f"{path}.{name}", getattr(found, name), found) for name in names]
         if not tools:
             raise ValueError(f"the class {path!r} has no public method, so it has no tool: write one, with types and a docstring")
     elif callable(found):
@@ -51,7 +57,7 @@ def tool_functions(path: str) -> tuple[ToolFunction, ...]:
     else:
         raise ValueError(f"{path!r} is {type(found).__name__}, which cannot be called: name a function")
     for tool in tools:
-        _check_tool(tool)
+        _check_tool(tool, awaited)
     return tuple(tools)
 
 
@@ -93,12 +99,12 @@ def _public_methods(cls: type) -> list[str]:
     return [name for name, value in public.items() if inspect.isfunction(value) or isinstance(value, callables)]
 
 
-def _check_tool(tool: ToolFunction) -> None:
+def _check_tool(tool: ToolFunction, awaited: bool) -> None:
     try:
         parameters = list(inspect.signature(tool.function).parameters.values())
     except (ValueError, TypeError) as error:
         raise ValueError(f"the tool {tool.path!r} does not say its arguments ({error}): write a Python function that calls it") from error
-    if inspect.iscoroutinefunction(tool.function):
+    if inspect.iscoroutinefunction(tool.function) and not awaited:
         raise ValueError(f"the tool {tool.path!r} is async, and tools are called one after the other: write a plain function")
     if tool.owner is None and parameters and parameters[0].name == "self":
         raise ValueError(f"the tool {tool.path!r} needs an instance of its class: name the class, and all its public methods are tools")
