@@ -86,7 +86,7 @@ def _refuse(options: argparse.Namespace, rest: list[str]) -> None:
 
 
 def _has_log(run: Path) -> bool:
-    """A log of another logger is left alone: beside event files nobody would look at it."""
+    """A log of another logger is left alone: beside event files the report would not read it."""
     return any(run.glob("events.out.tfevents.*"))
 
 
