@@ -15,7 +15,7 @@ from lightrl_preference import DPO, MixedObjective
 
 from lightrl import ClipScheme, EntropyBonus, LossTerm, NoClip, Objective, SymmetricClip
 from lightrl.arguments import Argument, Slot
-from lightrl.callbacks.completions_log import CompletionsLog
+from lightrl.callbacks.run_checkpoints import RunCheckpoints
 from lightrl.config.build.builder import Builder
 from lightrl.config.describe.choice import Choice, default_of
 from lightrl.config.merge.merger import Merger
@@ -134,7 +134,7 @@ def test_an_optimizer_is_a_class_with_arguments_that_can_be_copied_and_sent() ->
 
 def test_a_refusal_names_the_key_and_an_unexpected_error_keeps_its_traceback() -> None:
     with pytest.raises(ConfigError) as refused:
-        Builder().build(chosen(CompletionsLog, rows=0), "model.log")
+        Builder().build(chosen(RunCheckpoints, keep=0), "model.log")
     assert refused.value.key == "model.log"
     with pytest.raises(ValueError, match="count must be"):  # raised by a module that is neither lightrl's nor a plugin's
         Builder().build(chosen(Holder, folder=".", count=0), "model.holder")

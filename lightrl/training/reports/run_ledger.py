@@ -98,7 +98,7 @@ def log_evaluation(module: LightningModule, numbers: Mapping[str, float]) -> Non
     """Log what an evaluation found, as `val/...`, or `test/...` in a test."""
     stage, learns = "test" if module.trainer.testing else "val", module.trainer.state.fn == TrainerFn.FITTING
     named = {f"{stage}/{name}": value for name, value in numbers.items()}
-    module.log_dict(named, batch_size=1, logger=not learns)
+    module.log_dict(named, batch_size=1, logger=False if learns else None)
     if learns and not module.trainer.sanity_checking:
         log_numbers(module.trainer, named)
 
