@@ -170,6 +170,13 @@ def test_numbers_and_texts_of_a_validation_have_one_place_in_the_log_and_none_sh
     assert places == {"reward": [1, 2, 3], "val/reward": [0, 1, 2, 3], "completions": [1, 3], "val/completions": [0, 1, 2, 3]}
 
 
+def test_an_evaluation_without_a_logger_warns_of_none_of_its_numbers(tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
+    run = trainer(tmp_path, 1, logger=False)
+    found = run.validate(module(), datamodule=data(), verbose=False)
+    assert "val/reward" in found[0]
+    assert not [warning for warning in recwarn if "logger" in str(warning.message)]
+
+
 def test_tensorboard_shows_the_names_of_the_field_over_rollouts(tmp_path: Path) -> None:
     run = trainer(tmp_path, 3, logger=TensorBoardLogger(tmp_path, name="run"), log_every_n_steps=1)
     run.fit(module(algorithm=algorithm(kl=KLPenalty(loss_coefficient=0.1))), datamodule=data())
