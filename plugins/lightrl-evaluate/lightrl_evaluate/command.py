@@ -14,6 +14,8 @@ from lightrl.config import ConfigError
 from lightrl.workers.waiting import waiting
 
 if TYPE_CHECKING:
+    import torch
+
     from lightrl import Policy
     from lightrl_evaluate.harness import Score
 
@@ -35,7 +37,9 @@ def evaluate(words: list[str]) -> int:
     try:
         with waiting("reading the list of tasks"):
             manager = tasks_named(options.tasks, options.include)
+        device = _device(options.device)
         policy, run, place = _policy(options, rest)
+        policy.to(device)
         settings = Settings(options.limit, options.num_fewshot, options.batch_size, options.apply_chat_template)
         found = scores(policy, options.tasks, settings, manager)
     except ValueError as error:
@@ -62,6 +66,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--limit", type=int, help="rows of each task; else all")
     parser.add_argument("--num_fewshot", type=int, help="examples before a question; else as the task says")
     parser.add_argument("--batch_size", type=int, default=8, help="rows of one forward pass; else 8")
+    parser.add_argument("--device", help="such as cpu or cuda:1; else the first GPU where there is one")
     parser.add_argument("--apply_chat_template", action="store_true", help="ask in the form of the policy's chat template")
     parser.add_argument("--out", metavar="FILE", help="write the scores here, as JSON")
     parser.add_argument("--log", metavar="RUN", help="folder of a run that gets the scores; else that of the checkpoint")
@@ -78,6 +83,8 @@ def _refuse(options: argparse.Namespace, rest: list[str]) -> None:
     if options.include is not None and not options.trust_tasks:
         problem = "a task file can run code: lm-eval imports functions that it names, and fills its templates in without a sandbox."
         raise ConfigError("--include", problem, f"Read the files of {options.include}, and add --trust_tasks.")
+    if options.out is not None and Path(options.out).exists():
+        raise ConfigError("--out", f"{options.out!r} is there already.", "Name another file, or move it away.")
     for name in ("limit", "batch_size"):
         if (given := getattr(options, name)) is not None and given < 1:
             raise ConfigError(f"--{name}", f"must be 1 or more, got {given}.")
@@ -106,6 +113,17 @@ def _policy(options: argparse.Namespace, rest: list[str]) -> tuple[Policy, Path 
         policy = trained_policy(resolved, trained_weights(path), path)
     run = path.resolve().parent.parent
     return policy, run if _has_log(run) else None, int(notes_in(path)["run"]["steps"])
+
+
+def _device(wanted: str | None) -> torch.device:
+    import torch
+
+    try:
+        device = torch.device(wanted or ("cuda" if torch.cuda.is_available() else "cpu"))
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise ConfigError("--device", f"{wanted!r} cannot be used: {str(error).splitlines()[0]}", "Type --device cpu.") from error
+    return device
 
 
 def _print(found: Sequence[Score]) -> None:

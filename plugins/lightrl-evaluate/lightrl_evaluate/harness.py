@@ -71,20 +71,26 @@ def scores(policy: Policy, names: Sequence[str], settings: Settings = Settings()
         names: of tasks, groups or tags.
         settings: of the evaluation.
         manager: of `tasks_named`; None: the tasks of lm-eval.
+
+    Raises:
+        ValueError: the data of a task is not there, or cannot be fetched.
     """
     policy.eval()
     # else it warns that a network in place of a path leaves other arguments without effect
     logging.getLogger("lm_eval.models.huggingface").setLevel(logging.ERROR)
     model = HFLM(pretrained=policy.merged().model, tokenizer=policy.tokenizer, batch_size=settings.batch_size)
-    found = simple_evaluate(
-        model=model,
-        tasks=list(names),
-        num_fewshot=settings.num_fewshot,
-        limit=settings.limit,
-        apply_chat_template=settings.apply_chat_template,
-        log_samples=False,
-        task_manager=manager or tasks_named(names),
-    )
+    try:
+        found = simple_evaluate(
+            model=model,
+            tasks=list(names),
+            num_fewshot=settings.num_fewshot,
+            limit=settings.limit,
+            apply_chat_template=settings.apply_chat_template,
+            log_samples=False,
+            task_manager=manager or tasks_named(names),
+        )
+    except OSError as error:
+        raise ValueError(f"the data of {', '.join(names)} cannot be read: {error}") from error
     return [] if found is None else _scores(found["results"], found["n-samples"])
 
 

@@ -104,6 +104,13 @@ def test_the_scores_of_a_checkpoint_are_in_the_log_of_its_run_beside_its_curves(
     answer = lightrl("evaluate", "--policy", str(tmp_path / "none"), *words)
     assert answer.status == 2
     assert "none" in answer.err
+    answer = lightrl("evaluate", "--config", "run.yaml", "--ckpt_path", "last", *words, "--device", "gpu")
+    assert answer.status == 2
+    assert "--device: 'gpu' cannot be used" in answer.err
+    (tasks / "rows.jsonl").rename(tasks / "elsewhere.jsonl")
+    answer = lightrl("evaluate", "--config", "run.yaml", "--ckpt_path", "last", *words)
+    assert answer.status == 2
+    assert "the data of sorted_choice cannot be read: " in answer.err
     words[1] = "sorted_choise"
     answer = lightrl("evaluate", "--config", "run.yaml", "--ckpt_path", "last", *words)
     assert answer.status == 2
@@ -117,6 +124,7 @@ def test_the_scores_of_a_checkpoint_are_in_the_log_of_its_run_beside_its_curves(
         (["--policy", "a", "--ckpt_path", "b"], "give either --policy or --ckpt_path"),
         (["--policy", "a", "--include", "tasks"], "--trust_tasks"),
         (["--policy", "a", "--include", "nowhere", "--trust_tasks"], "there is no folder 'nowhere'"),
+        (["--policy", "a", "--out", "tasks"], "--out: 'tasks' is there already"),
         (["--policy", "a", "--limit", "0"], "--limit: must be 1 or more, got 0"),
         (["--policy", "a", "--log", "nowhere"], "--log: there is no log of TensorBoard in 'nowhere'"),
         (["--policy", "a", "--model.lr", "1"], "--model.lr: is for --ckpt_path"),

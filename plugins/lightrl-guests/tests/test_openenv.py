@@ -6,6 +6,7 @@ import random
 import time
 from typing import Any
 
+import one_episode
 import pytest
 from lightrl_guests import OpenEnv
 from openenv_server import dummy_server
@@ -22,17 +23,7 @@ def environment(url: str, **arguments: Any) -> OpenEnv:
 
 
 def played(played_on: OpenEnv, *turns: str, prompt: Prompt = EMPTY, seed: int = 7) -> list[EpisodeAnswer]:
-    """The answers in one episode: to `begin`, to the turns up to one that fails or ends it, and to `end`."""
-    host = EpisodeHost(played_on)
-    try:
-        answers = host.begin([(0, prompt, seed)]).result()
-        for turn in turns:
-            if answers[-1].error is not None or (answers[-1].reply is not None and answers[-1].reply.done):
-                break
-            answers += host.reply([(0, turn)]).result()
-        return answers + host.end([0]).result()
-    finally:
-        host.close()
+    return one_episode.played(played_on, turns, prompt, seed)
 
 
 def test_an_episode_of_several_turns_is_a_session_with_the_servers_rewards() -> None:

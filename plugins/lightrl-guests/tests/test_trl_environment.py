@@ -8,6 +8,7 @@ import pickle
 from pathlib import Path
 from typing import Any
 
+import one_episode
 import pytest
 from lightrl_guests import TRLEnvironment
 from lightrl_workshop import BrokenContract, class_cases
@@ -24,18 +25,8 @@ def call(name: str, /, **arguments: Any) -> str:
 
 
 def played(environment: TRLEnvironment, *turns: str, prompt: Prompt = CHAT, seed: int = 7, runs: str = "inline") -> list[EpisodeAnswer]:
-    """The answers in one episode: to `begin`, to the turns up to one that fails or ends it, and to `end`."""
     environment.runs = runs  # type: ignore[assignment]
-    host = EpisodeHost(environment)
-    try:
-        answers = host.begin([(0, prompt, seed)]).result()
-        for turn in turns:
-            if answers[-1].error is not None or (answers[-1].reply is not None and answers[-1].reply.done):
-                break
-            answers += host.reply([(0, turn)]).result()
-        return answers + host.end([0]).result()
-    finally:
-        host.close()
+    return one_episode.played(environment, turns, prompt, seed)
 
 
 def planted(name: str, **arguments: Any) -> TRLEnvironment:
