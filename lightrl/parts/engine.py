@@ -147,7 +147,7 @@ class Result:
 class RolloutEngine(Part):
     """Continues contexts with the policy's weights; it knows tokens, and nothing of texts, groups, rewards or turns.
 
-    The core calls `start`, `update_weights`, `submit` and `results`, and at the end `close`.
+    The core calls `start`, `update_weights`, `submit`, `results` and `rest`, and at the end `close`.
     """
 
     sampling: Sampling
@@ -171,6 +171,8 @@ class RolloutEngine(Part):
     """It records outputs from inside the trunk while it samples."""
     recorded: tuple[TrunkOutput, ...] = ()
     """Those that it is to record; set before the first request."""
+    rests: bool = False
+    """It gives memory back in `rest`, so that no rollout can be made while the policy learns, nor by workers."""
     slice_rows: int | None = None
     """Most requests that share batches; None: all of a call. Whoever hosts several such engines hands out a slice at a time."""
 
@@ -200,6 +202,9 @@ class RolloutEngine(Part):
         Raises:
             RuntimeError: the engine cannot go on, or nothing came within its time limit.
         """
+
+    def rest(self) -> None:
+        """Nothing is asked before the next `update_weights`: memory may be given to the trainer. By default nothing happens."""
 
     @abstractmethod
     def forget(self, episodes: Collection[int]) -> None:

@@ -50,6 +50,8 @@ class HostedEngine(RolloutEngine):
                 f"{own} needs {' and '.join(wrong)}, got {self.many}={workers}, timeout_s={timeout_s}, "
                 f"max_replacements={max_replacements}, threads={threads}"
             )
+        if engine.rests:
+            raise ValueError(f"{own} has workers, and {type(engine).__name__} gives its memory back between rollouts: use it without {own}")
         if workers > 1 and engine.slice_rows is None:
             name = type(engine).__name__
             raise ValueError(

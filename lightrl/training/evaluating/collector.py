@@ -99,6 +99,7 @@ class Collector(LoopObserver):
 
     def evaluated(self) -> dict[str, float]:
         """The numbers of the evaluation that is over, reduced over ranks; every rank calls it."""
+        self.engine.rest()
         adapter = self.learner.adapter
         return self.held_out.reduce(adapter.gather) | self.named_metrics.compute(adapter)
 

@@ -62,6 +62,7 @@ class RolloutCollector(Collector):
         """The rollout that is next to be learnt from; with rollouts ahead a later one is begun, with the present weights."""
         self.update_engine()
         made = self.ahead.next()
+        self.engine.rest()
         self.learner.ledger.merge(made.ledger)
         self.learner.ledger.add_report(made.age(self.learner.rollout, self.learner.steps))
         return made.scored

@@ -143,6 +143,8 @@ class RolloutsAhead:
 def check_ahead(ahead: int, engine: RolloutEngine, algorithm: Algorithm) -> None:
     """Refuse what cannot be made ahead, and advise a correction where older weights would go unnoticed."""
     name = type(engine).__name__
+    if ahead and engine.rests:
+        raise ValueError(f"model.rollouts_ahead is {ahead}, and {name} gives its memory to the policy that learns: set it to 0")
     if ahead and engine.in_process:
         raise ValueError(
             f"model.rollouts_ahead is {ahead}, and {name} decodes with the trainer's own modules, whose weights move meanwhile: give it a "

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from collections.abc import Sequence
+from typing import ClassVar, Literal
 
 from lightrl import Request, Sampling
 from lightrl_servers.completion import Completion
+from lightrl_servers.device_share import Room
 from lightrl_servers.own_server import Program
 from lightrl_servers.server import Server
 from lightrl_servers.words import Words
@@ -40,6 +42,22 @@ class Dialect(ABC):
 
         Raises:
             ServerError: the server refuses, gives no answer, or one of another form.
+        """
+
+    @abstractmethod
+    async def sleep(self, server: Server, keep_weights: bool) -> None:
+        """Have a server that is idle give back the memory of keys and values, and of its weights, kept in the machine's memory or dropped."""
+
+    @abstractmethod
+    async def wake(self, server: Server, what: Literal["weights", "kv_cache"]) -> None:
+        """Have it take one of both back, the weights first; a ServerError if it sleeps on."""
+
+    @abstractmethod
+    def share_words(self, room: Room, words: Sequence[str], keep_weights: bool) -> list[str]:
+        """Words for a server of the run's own that sleeps, and that takes no more of the device than there is room.
+
+        Raises:
+            ValueError: the words of the config name a larger share.
         """
 
     @abstractmethod

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import argparse
+import copy
 import json
 import sys
 import threading
@@ -18,6 +19,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+import psutil
 import torch
 from torch import Tensor
 from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -81,6 +83,10 @@ class DummyServer(ABC):
         self.faults: set[str] = set()
         self.counts: Counter[str] = Counter()
         self.seen: set[tuple[int, ...]] = set()
+        self.asleep: set[str] = set()
+        self.former = self.model, self.adapted
+        self.memory: Tensor | None = None
+        self.take()
 
     @abstractmethod
     def routes(self) -> Mapping[tuple[str, str], Callable[[Body], Body | str]]:
@@ -121,6 +127,34 @@ class DummyServer(ABC):
         with self.lock:
             self.paused = False
             self.lock.notify_all()
+
+    def take(self) -> None:
+        """Take a share of the machine's memory, as a server does for keys and values."""
+        self.memory = torch.ones(int(self.options.share * psutil.virtual_memory().total), dtype=torch.uint8)
+
+    def sleep(self, keep_weights: bool) -> None:
+        """Give memory back once nothing runs, and forget the weights unless they are kept."""
+        with self.lock:
+            self.paused, self.asleep = True, {"weights", "kv_cache"}
+            self.wait_until_idle()
+            self.former = copy.deepcopy((self.model, self.adapted))
+            if "sleep frees nothing" not in self.faults:
+                self.memory = None
+            for parameter in () if keep_weights else self.model.parameters():
+                parameter.data.zero_()
+
+    def wake(self, what: str) -> None:
+        """Take a part back, weights first; after the last one requests are taken."""
+        if what == "kv_cache" and "weights" in self.asleep:
+            raise ApiError(500, "the weights are still asleep")
+        if what == "kv_cache" and "sleeps on" in self.faults:
+            return
+        self.asleep.discard(what)
+        if what == "kv_cache":
+            self.take()
+            if "wakes with old weights" in self.faults:
+                self.model, self.adapted = self.former
+            self.resume()
 
     def effective(self, asked: Body) -> Body:
         """The fields of a request that have an effect; the faults that concern every request happen here."""

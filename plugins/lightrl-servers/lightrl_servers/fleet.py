@@ -45,8 +45,17 @@ class Fleet:
         await asyncio.gather(*(server.close() for server in self.servers))
 
     async def update(self, folder: Path, version: int) -> None:
-        """Give every server the weights of this version, from the folder of `WeightReload.write`."""
-        await asyncio.gather(*(self.reload.update(server, folder, version) for server in self.servers))
+        """Give every server the weights of this version, from the folder of `WeightReload.write`; one that sleeps wakes for them."""
+        await asyncio.gather(*(self._update(server, folder, version) for server in self.servers))
+
+    async def _update(self, server: Server, folder: Path, version: int) -> None:
+        if server.asleep:
+            # keys and values come last: while both weights are read, the device has room for them
+            await self._dialect.wake(server, "weights")
+        await self.reload.update(server, folder, version)
+        if server.asleep:
+            await self._dialect.wake(server, "kv_cache")
+            server.asleep = False
 
     async def rows(self, sampling: Sampling, version: int, decode: Decode) -> list[dict[str, Any]]:
         """Fields of `Row` for each server: likeliest tokens, and sampled ones if their log-probs are ours."""

@@ -122,6 +122,13 @@ class OwnServer:
         self._wait(f"http://127.0.0.1:{port}", self._process, limit_s)
         return f"http://127.0.0.1:{port}"
 
+    @property
+    def pid(self) -> int:
+        """Of its process; a ServerError if it was not started."""
+        if self._process is None:
+            raise ServerError(f"{self._program.title} was not started")
+        return self._process.pid
+
     def complaint(self) -> str:
         """How the server ended, with the end of its log; empty while it runs."""
         if self._process is None or self._process.poll() is None:

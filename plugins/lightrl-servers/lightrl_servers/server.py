@@ -106,6 +106,8 @@ class Server:
         """
         self.address, self.model, self.root, self.positions = address, "", "", 0
         """Where it is; the name of its model, the folder of that, and tokens of a row, once a dialect has asked for them."""
+        self.asleep = False
+        """It has given its memory back, and generates nothing."""
         self._key, self._timeout_s, self._retries, self._concurrency = key, timeout_s, retries, concurrency
         self._client: httpx2.AsyncClient | None = None
         self._places = asyncio.Semaphore(concurrency)

@@ -6,14 +6,15 @@ import logging
 import shutil
 import tempfile
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, TypeVar
 
 from annotated_types import Ge, Gt
 
 from lightrl import ApiKey, PolicyWeights, Request, Result, RolloutEngine, SampledPolicy, Sampling
+from lightrl_servers.colocation import Colocation
 from lightrl_servers.dialect import Dialect
 from lightrl_servers.fleet import Fleet
 from lightrl_servers.own_server import OwnServer
@@ -23,6 +24,7 @@ from lightrl_servers.under_way import EventLoop, UnderWay
 from lightrl_servers.update_check import UpdateCheck
 from lightrl_servers.weight_reload import WeightReload
 
+T = TypeVar("T")
 LOG = ".log"
 """The ending of the name of a log."""
 READABLE = 0o755
@@ -90,6 +92,7 @@ class ServerEngine(RolloutEngine):
         retries: Annotated[int, Ge(0)] = 3,
         tolerance: float | None = None,
         trust_serve: bool = False,
+        colocate: bool = False,
     ) -> None:
         """
         Args:
@@ -114,6 +117,7 @@ class ServerEngine(RolloutEngine):
             tolerance: largest mean difference of log-probs to the trainer's after an update, in nats; null: what rounding explains in the
                 dtype that the trainer computes in.
             trust_serve: serve may have options beside those that are known to execute no code.
+            colocate: the server is on the trainer's own device, takes what the policy leaves there, and sleeps while the policy learns.
 
         Raises:
             ValueError: an argument cannot be used, or there is no key.
@@ -122,9 +126,11 @@ class ServerEngine(RolloutEngine):
             raise ValueError(f"weights must be one of {', '.join(self.reloads)}, got {weights!r}")
         if addresses is not None and (not addresses or len(set(addresses)) < len(addresses)):
             raise ValueError(f"addresses must name one server or more, each once, or be null; got {addresses}")
-        own = {"model": model, "devices": devices, "serve": serve}
+        own = {"model": model, "devices": devices, "serve": serve, "colocate": colocate or None}
         if addresses is not None and (given := [name for name, value in own.items() if value is not None]):
             raise ValueError(f"{' and '.join(given)} are for a server of the engine's own, and addresses names running ones: leave one out")
+        if colocate and devices is not None:
+            raise ValueError("devices are those of a server that has its own, and colocate has it share the trainer's: leave one out")
         if addresses is None and weights == "adapters" and model is None:
             raise ValueError("a server of its own needs model, the base of the adapters: a folder or hub id; or give addresses")
         program = self.dialect.program
@@ -140,12 +146,13 @@ class ServerEngine(RolloutEngine):
         self.folder = folder or f"runs/{program.name}"
         self.addresses = None if addresses is None else [checked_address(address) for address in addresses]
         self.serve, self.concurrency, self.timeout_s, self.start_limit_s = list(serve or ()), concurrency, timeout_s, start_limit_s
-        self.retries, self.tolerance = retries, tolerance
+        self.retries, self.tolerance, self.rests = retries, tolerance, colocate
         self._key = ApiKey(api_key_env)
         self._loop: EventLoop | None = None
         self._under_way: UnderWay | None = None
         self._fleet: Fleet | None = None
         self._own: OwnServer | None = None
+        self._colocation: Colocation | None = None
         self._check: UpdateCheck | None = None
         self._place: Path | None = None
         self._updated: tuple[SampledPolicy, int] | None = None
@@ -162,7 +169,7 @@ class ServerEngine(RolloutEngine):
     def close(self) -> None:
         """Drop requests under way and connections, and end a server of its own."""
         loop, fleet, own, place = self._loop, self._fleet, self._own, self._place
-        self._loop = self._under_way = self._fleet = self._own = self._check = self._place = self._updated = None
+        self._loop = self._under_way = self._fleet = self._own = self._colocation = self._check = self._place = self._updated = None
         try:
             if loop is not None:
                 if fleet is not None:
@@ -191,7 +198,9 @@ class ServerEngine(RolloutEngine):
         fleet = self._fleet or self._connect(self._loop, self._place, [self._start_server(weights, self._place)])
         fleet.vocabulary = weights.policy.model.config.get_text_config().vocab_size
         folder = fleet.reload.write(weights, version)
-        weights.on_first_rank(lambda: run(fleet.update(folder, version)))
+        if self._colocation is not None:
+            self._colocation.make_room()
+        weights.on_first_rank(lambda: self._told(lambda: run(fleet.update(folder, version))))
         weights.on_first_rank(lambda: fleet.reload.remove_former(folder))
         decode = weights.policy.decode
         rows = weights.on_first_rank(lambda: run(fleet.rows(self.sampling, version, decode)))
@@ -222,11 +231,22 @@ class ServerEngine(RolloutEngine):
         Raises:
             RuntimeError: a server gave none, or one that is no completion.
         """
-        try:
-            return self._under_way.results() if self._under_way is not None else []
-        except RuntimeError as error:
-            ended = "" if self._own is None else self._own.complaint()
-            raise RuntimeError(f"{error}\n{ended}".rstrip()) from None
+        under_way = self._under_way
+        return [] if under_way is None else self._told(under_way.results)
+
+    def rest(self) -> None:
+        """Have a server sleep that shares the trainer's device; nothing otherwise, or while it sleeps.
+
+        Raises:
+            RuntimeError: requests are under way, the server does not answer, or its memory shows that it does not sleep.
+        """
+        loop, fleet, colocation = self._loop, self._fleet, self._colocation
+        if loop is None or fleet is None or colocation is None or self._updated is None:
+            return
+        if self._under_way:
+            raise RuntimeError(f"{type(self).__name__}.rest was called while requests are under way")
+        self._updated = None
+        self._told(lambda: loop.run(colocation.sleep(fleet.servers[0])))
 
     def forget(self, episodes: Collection[int]) -> None:
         """Drop requests of these episodes; a server stops working at them."""
@@ -235,6 +255,14 @@ class ServerEngine(RolloutEngine):
             self._under_way.forget(over)
         if self._fleet is not None:
             self._fleet.forget(over)
+
+    def _told(self, action: Callable[[], T]) -> T:
+        """The value of an action; if it fails and the server of its own has ended, the error has the end of its log."""
+        try:
+            return action()
+        except RuntimeError as error:
+            ended = "" if self._own is None else self._own.complaint()
+            raise RuntimeError(f"{error}\n{ended}".rstrip()) from None
 
     def _connect(self, loop: EventLoop, place: Path, addresses: Sequence[str]) -> Fleet:
         servers = [Server(address, self._key, self.timeout_s, self.retries, self.concurrency) for address in addresses]
@@ -252,11 +280,19 @@ class ServerEngine(RolloutEngine):
         if self.model is None:
             weights.save(first)
         dtype, program = str(weights.compute_dtype).removeprefix("torch."), self.dialect.program
-        words = ["--dtype", dtype, *self.dialect.start_words(self.sampling), *self.reloads[self.weights].serve, *self.serve]
+        reload = self.reloads[self.weights]
+        words = ["--dtype", dtype, *self.dialect.start_words(self.sampling), *reload.serve, *self.serve]
+        colocation = self._colocation = Colocation(self.dialect, weights, reload.adapters is not None) if self.rests else None
+        if colocation is not None:
+            words += colocation.words(self.serve)
+        devices = self.devices if colocation is None else colocation.visible
 
         def start() -> str:
-            self._own = OwnServer(program, place / f"{program.name}{LOG}", self._key, self.devices)
-            return self._own.start(self.model or str(first), words, self.start_limit_s)
+            self._own = OwnServer(program, place / f"{program.name}{LOG}", self._key, devices)
+            address = self._own.start(self.model or str(first), words, self.start_limit_s)
+            if colocation is not None:
+                colocation.started(self._own)
+            return address
 
         address: str = weights.on_first_rank(start)
         return address

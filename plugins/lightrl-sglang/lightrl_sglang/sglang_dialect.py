@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Annotated
+from typing import Annotated, Literal
 
 from annotated_types import Ge
 from lightrl_servers.completion import Completion
+from lightrl_servers.device_share import Room
 from lightrl_servers.dialect import Dialect
 from lightrl_servers.own_server import Program
 from lightrl_servers.server import Answer, Form, Server, ServerError, read_as
@@ -19,6 +21,9 @@ from lightrl_sglang.generation import PATH, completion_of, ended_by_itself, gene
 ROUTES = (PATH, "/update_weights_from_disk", "/update_weight_version")
 """Routes that answer to POST alone: a GET says whether they are there, and does nothing."""
 NOT_ALLOWED = 405
+SHARE = "--mem-fraction-static"
+STATIC = 0.85
+"""Of what it takes, the part for weights, keys and values; activations and graphs come on top."""
 
 
 class ModelInfo(Form):
@@ -90,6 +95,20 @@ class SGLangDialect(Dialect):
                 raise ServerError(f"it samples nothing behind token {whole.tokens[-1]}, which ends no completion")
             whole = joined(whole, further)
         return replace(whole, reason="length") if ended_by_itself(whole, request) else whole
+
+    async def sleep(self, server: Server, keep_weights: bool) -> None:
+        """Release weights, keys and values; it was started so that it keeps weights which are needed again."""
+        await server.post("/release_memory_occupation", {"tags": ["kv_cache", "weights"]}, again=False)
+
+    async def wake(self, server: Server, what: Literal["weights", "kv_cache"]) -> None:
+        """Resume a part."""
+        await server.post("/resume_memory_occupation", {"tags": [what]}, again=False)
+
+    def share_words(self, room: Room, words: Sequence[str], keep_weights: bool) -> list[str]:
+        """The share for weights, keys and values of what is free when it starts, and the allocator that can release them."""
+        named = room.named_share(words, SHARE)
+        share = [] if named is not None else [SHARE, f"{STATIC * room.left / (room.total - room.in_use):.3f}"]
+        return ["--enable-memory-saver", *(["--enable-weights-cpu-backup"] if keep_weights else []), *share]
 
     def start_words(self, sampling: Sampling) -> list[str]:
         """None: its log-probs are over the whole vocabulary whatever filters leave."""

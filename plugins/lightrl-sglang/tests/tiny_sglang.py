@@ -46,6 +46,8 @@ class TinySGLang(DummyServer):
             ("POST", "/update_weights_from_disk"): self.reload,
             ("POST", "/update_weight_version"): self.set_version,
             ("POST", "/load_lora_adapter"): self.load_adapter,
+            ("POST", "/release_memory_occupation"): self.release,
+            ("POST", "/resume_memory_occupation"): self.resume_memory,
             ("POST", "/unload_lora_adapter"): self.unload_adapter,
         }
 
@@ -141,6 +143,19 @@ class TinySGLang(DummyServer):
             self.version = body["weight_version"]
         return {"success": True, "message": "Succeeded to update model weights.", "num_paused_requests": 0}
 
+    def release(self, body: Body) -> Body:
+        if not self.options.enable_memory_saver or body["tags"] != ["kv_cache", "weights"]:
+            raise ApiError(400, "the memory saver is off, or tags are left out")
+        self.sleep(keep_weights=self.options.enable_weights_cpu_backup)
+        return {}
+
+    def resume_memory(self, body: Body) -> Body:
+        (what,) = body["tags"]
+        if what not in self.asleep:
+            raise ApiError(500, f"KeyError: {what!r}")
+        self.wake(what)
+        return {}
+
     def set_version(self, body: Body) -> Body:
         if body.get("abort_all_requests", True):
             raise ApiError(500, "all requests of others have ended")
@@ -172,6 +187,9 @@ if __name__ == "__main__":
     parser.add_argument("--context-length", type=int, default=512)
     parser.add_argument("--enable-deterministic-inference", action="store_true")
     parser.add_argument("--api-key")
+    parser.add_argument("--enable-memory-saver", action="store_true")
+    parser.add_argument("--enable-weights-cpu-backup", action="store_true")
+    parser.add_argument("--mem-fraction-static", dest="share", type=float, default=0.0)
     parser.add_argument("--eos", type=int, nargs="*", default=[], help="further ends of the model")
     parser.add_argument("--original-logprobs", action="store_true", help="as SGLANG_RETURN_ORIGINAL_LOGPROB")
     serve(parser, TinySGLang)

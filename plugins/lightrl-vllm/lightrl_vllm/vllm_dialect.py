@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import MappingProxyType
+from typing import Literal
 
 from lightrl_servers.completion import Completion
+from lightrl_servers.device_share import Room
 from lightrl_servers.dialect import Dialect
 from lightrl_servers.own_server import Program
 from lightrl_servers.server import Server, ServerError
@@ -12,6 +15,8 @@ from lightrl_servers.words import Words
 
 from lightrl import Request, Sampling
 from lightrl_vllm.generation import PATH, completion_of, generate_body
+
+SHARE = "--gpu-memory-utilization"
 
 
 class VLLMDialect(Dialect):
@@ -78,6 +83,21 @@ class VLLMDialect(Dialect):
     async def complete(self, server: Server, request: Request, adapters: str | None, limit_s: float | None) -> Completion:
         """The completion in the one answer; adapters are asked for as a model."""
         return completion_of(await server.post(PATH, generate_body(request, adapters or server.model), limit_s))
+
+    async def sleep(self, server: Server, keep_weights: bool) -> None:
+        """Level 1 keeps weights in the machine's memory, level 2 drops them; what was read is forgotten, and no request is taken."""
+        await server.post(f"/sleep?level={1 if keep_weights else 2}&mode=wait")
+
+    async def wake(self, server: Server, what: Literal["weights", "kv_cache"]) -> None:
+        """Wake a part; after the last one it takes requests again."""
+        await server.post(f"/wake_up?tags={what}")
+        if what == "kv_cache" and (await server.get("/is_sleeping")).get("is_sleeping") is not False:
+            raise ServerError(server.told("/is_sleeping", "it sleeps on, though its weights, keys and values were woken"))
+
+    def share_words(self, room: Room, words: Sequence[str], keep_weights: bool) -> list[str]:
+        """The share of the whole device, and the mode with sleep."""
+        named = room.named_share(words, SHARE)
+        return ["--enable-sleep-mode", *([] if named is not None else [SHARE, f"{room.left / room.total:.3f}"])]
 
     def start_words(self, sampling: Sampling) -> list[str]:
         """The mode in which log-probs are ours."""

@@ -18,11 +18,13 @@ class WeightReload(shared.WeightReload):
 
     async def update(self, server: Server, folder: Path, version: int) -> None:
         """Give a server new weights from the folder of `write`, and say their version; a ServerError if it has not taken them."""
-        # the default mode ends what runs, and calls it done
-        await server.post("/pause?mode=wait", limit_s=self.limit_s)
+        if not server.asleep:
+            # the default mode ends what runs, and calls it done
+            await server.post("/pause?mode=wait", limit_s=self.limit_s)
         await self.ask(server, folder)
         await self.set_version(server, version)
-        await server.post("/resume")
+        if not server.asleep:
+            await server.post("/resume")
 
 
 class FolderReload(shared.FolderWeights, WeightReload):

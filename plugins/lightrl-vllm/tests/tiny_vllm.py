@@ -32,6 +32,11 @@ class TinyVLLM(DummyServer):
             ("POST", "/collective_rpc"): self.reload,
             ("POST", "/update_weight_version"): self.set_version,
             ("POST", "/v1/load_lora_adapter"): self.load_adapter,
+            ("POST", "/sleep?level=1&mode=wait"): lambda _: self.sleep_at(1),
+            ("POST", "/sleep?level=2&mode=wait"): lambda _: self.sleep_at(2),
+            ("POST", "/wake_up?tags=weights"): lambda _: self.wake_up("weights"),
+            ("POST", "/wake_up?tags=kv_cache"): lambda _: self.wake_up("kv_cache"),
+            ("GET", "/is_sleeping"): lambda _: {"is_sleeping": bool(self.asleep)},
         }
 
     def key(self, path: str) -> str | None:
@@ -83,6 +88,16 @@ class TinyVLLM(DummyServer):
             "weight_versions": [{"version": version, "start": 0, "end": len(sampled.tokens)}],
         }
 
+    def sleep_at(self, level: int) -> Body:
+        if not self.options.enable_sleep_mode:
+            raise ApiError(400, "Sleep mode is not enabled.")
+        self.sleep(keep_weights=level == 1)
+        return {"status": "sleeping", "level": level}
+
+    def wake_up(self, what: str) -> Body:
+        self.wake(what)
+        return {"status": "sleeping" if self.asleep else "awake", "tags": [what]}
+
     def pause(self) -> Body:
         with self.lock:
             self.paused = True
@@ -95,7 +110,7 @@ class TinyVLLM(DummyServer):
 
     def reload(self, body: Body) -> Body:
         folder = body["kwargs"]["weights_path"]
-        if body["method"] != "reload_weights" or "reload fails" in self.faults:
+        if "weights" in self.asleep or body["method"] != "reload_weights" or "reload fails" in self.faults:
             self.dead = "reload fails" in self.faults
             raise ApiError(500, f"no method {body['method']} or no weights in {folder}")
         if "stale" not in self.faults:
@@ -130,4 +145,6 @@ if __name__ == "__main__":
     parser.add_argument("folder")
     parser.add_argument("--logprobs-mode", default="raw_logprobs")
     parser.add_argument("--max-model-len", type=int, default=512)
+    parser.add_argument("--enable-sleep-mode", action="store_true")
+    parser.add_argument("--gpu-memory-utilization", dest="share", type=float, default=0.0)
     serve(parser, TinyVLLM)

@@ -1,0 +1,180 @@
+"""A server on the trainer's device: it sleeps while the policy learns, wakes for weights, and each fault of that is named."""
+
+import json
+import os
+import signal
+import sys
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import torch
+from lightrl_vllm import VLLMEngine
+from lightrl_servers.device_share import Room
+from lightrl_workshop.checks.continuations import answers, group, peaked_policy
+from peft import LoraConfig
+
+from lightrl import PeftPolicy, Policy, PretrainedPolicy
+from lightrl.policy.weights import TrainerWeights
+
+PROGRAM = Path(__file__).with_name("tiny_vllm.py")
+SHARE = f"{0.9e9 / psutil.virtual_memory().total:.6f}"
+"""Well above what the process of the server takes without it."""
+
+
+@torch.no_grad()
+def move(policy: Policy) -> None:
+    for parameter in policy.parameters():
+        if parameter.requires_grad:
+            parameter.add_(0.3 * torch.randn(parameter.shape))
+
+
+class Colocated:
+    """An engine, its policy and its server, at work for all tests of a kind of weights."""
+
+    def __init__(self, policy: Policy, engine: VLLMEngine) -> None:
+        self.policy, self.engine, self.version = policy, engine, 0
+        engine.start()
+        self.update()
+
+    def update(self) -> None:
+        self.version += 1
+        self.engine.update_weights(TrainerWeights(self.policy), self.version)
+
+    @property
+    def address(self) -> str:
+        fleet = self.engine._fleet
+        assert fleet is not None
+        return fleet.servers[0].address
+
+    def plant(self, *faults: str) -> None:
+        """Have the server fail in these ways, and no others; it takes requests again."""
+        body = json.dumps({"names": faults}).encode()
+        urllib.request.urlopen(urllib.request.Request(f"{self.address}/faults", body), timeout=10).close()
+
+    def rollout(self) -> None:
+        assert {result.versions[0][0] for result in answers(self.engine, group(self.engine.sampling)).values()} == {self.version}
+
+
+@pytest.fixture(params=["folder", pytest.param("adapters", marks=pytest.mark.thorough)], scope="module")
+def colocated(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Colocated]:
+    folder = tmp_path_factory.mktemp("colocated")
+    policy, model = peaked_policy(), str(folder / "base")
+    policy.save(folder / "base")
+    if request.param == "adapters":
+        policy = PeftPolicy(PretrainedPolicy(model), lambda: LoraConfig(r=2, target_modules=["q_proj", "v_proj"])).build()
+    arguments: dict[str, Any] = {"weights": request.param, "model": model, "folder": str(folder / "weights"), "temperature": 0.7}
+    engine = VLLMEngine(colocate=True, serve=["--gpu-memory-utilization", SHARE], start_limit_s=180.0, retries=0, **arguments)
+    with pytest.MonkeyPatch.context() as patch:
+        program = folder / "bin" / "vllm"
+        program.parent.mkdir()
+        program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{PROGRAM}" "$@"\n')
+        program.chmod(0o755)
+        patch.setenv("PATH", str(program.parent), prepend=os.pathsep)
+        yield Colocated(policy, engine)
+    engine.close()
+
+
+def test_it_sleeps_while_the_policy_learns_and_wakes_with_its_weights(colocated: Colocated) -> None:
+    held = []
+    for _ in range(2):
+        colocated.rollout()
+        held.append(sum(p.memory_info().rss for p in psutil.Process().children(recursive=True)))
+        colocated.engine.rest()
+        held.append(sum(p.memory_info().rss for p in psutil.Process().children(recursive=True)))
+        colocated.engine.rest()
+        move(colocated.policy)
+        colocated.update()
+    assert min(held[0] - held[1], held[2] - held[3]) > 0.8e9
+    # weights that have not changed are given again, since it has dropped its own
+    colocated.engine.rest()
+    colocated.engine.update_weights(TrainerWeights(colocated.policy), colocated.version)
+    colocated.rollout()
+
+
+def test_requests_while_it_sleeps_are_refused(colocated: Colocated) -> None:
+    colocated.engine.rest()
+    with pytest.raises(RuntimeError, match="before update_weights"):
+        colocated.engine.submit(group(colocated.engine.sampling))
+    colocated.update()
+
+
+def test_sleep_that_gives_nothing_back_is_named(colocated: Colocated) -> None:
+    colocated.plant("sleep frees nothing")
+    with pytest.raises(RuntimeError, match=r"it sleeps and has given back 0\.\d\d of the \d\.\d\d GB that it took"):
+        colocated.engine.rest()
+    colocated.plant()
+    colocated.update()
+    colocated.rollout()
+
+
+AT_WAKING = {
+    "stale": "its weights are not the policy's|answers as it did with version",
+    "wakes with old weights": "its weights are not the policy's|answers as it did with version",
+    "colder log-probs": "the weights are right and the log-probs are not of logits / temperature",
+    "wrong version": "weights of version -3, and the last update was to",
+    "sleeps on": "it sleeps on, though",
+}
+
+
+@pytest.mark.parametrize("fault", AT_WAKING)
+def test_a_fault_at_waking_is_named(fault: str, colocated: Colocated) -> None:
+    colocated.rollout()
+    colocated.engine.rest()
+    move(colocated.policy)
+    colocated.plant(fault)
+    with pytest.raises(RuntimeError, match=AT_WAKING[fault]) as found:
+        colocated.update()
+    assert colocated.address in str(found.value)
+    colocated.plant()
+    colocated.engine.rest()
+    colocated.update()
+
+
+def test_a_server_that_dies_asleep_is_named_with_the_end_of_its_log(colocated: Colocated) -> None:
+    colocated.engine.rest()
+    own = colocated.engine._own
+    assert own is not None
+    os.kill(own.pid, signal.SIGKILL)
+    with pytest.raises(RuntimeError, match=r"no answer(.|\n)*has ended with status -9; the end of .*vllm\.log:"):
+        colocated.update()
+    colocated.engine.close()
+    colocated.engine.start()
+    colocated.update()
+    colocated.rollout()
+
+
+def test_the_share_is_what_the_policy_leaves() -> None:
+    # 1.5 billion parameters in float32 on 80 GB: 6 GB of weights, 18 GB of gradients and moments
+    room = Room(total=80e9, in_use=6e9, to_come=18e9, weights=3e9)
+    assert room.left == 76e9 - 24e9
+    assert VLLMEngine.dialect.share_words(room, [], False) == ["--enable-sleep-mode", "--gpu-memory-utilization", "0.650"]
+    assert VLLMEngine.dialect.share_words(room, ["--gpu_memory_utilization=0.6"], False) == ["--enable-sleep-mode"]
+    assert Room(total=80e9, in_use=1e9, to_come=0.0, weights=3e9).left == 72e9, "at most 0.9 of it"
+
+
+def test_a_share_that_is_too_large_is_refused_with_the_one_that_fits() -> None:
+    room = Room(total=80e9, in_use=6e9, to_come=18e9, weights=3e9)
+    with pytest.raises(ValueError, match=r"utilization 0\.9, which is 72\.0 GB, and of 80\.0 GB.* 52\.0 GB are left.*name at most 0\.65"):
+        VLLMEngine.dialect.share_words(room, ["--gpu-memory-utilization", "0.9"], False)
+
+
+def test_a_device_without_room_is_refused() -> None:
+    Room(total=24e9, in_use=6e9, to_come=11e9, weights=3e9).check()
+    with pytest.raises(ValueError, match=r"no room for a server: of 24\.0 GB, 6\.0 GB are in use.*needs 5\.3 GB"):
+        Room(total=24e9, in_use=6e9, to_come=12e9, weights=3e9).check()
+
+
+ARGUMENTS = {
+    "colocate are for a server of the engine's own": {"addresses": ["http://a:1"], "colocate": True},
+    "colocate has it share the trainer's: leave one out": {"devices": "0", "colocate": True},
+}
+
+
+@pytest.mark.parametrize("message", ARGUMENTS)
+def test_what_does_not_go_with_it_is_refused(message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        VLLMEngine(**ARGUMENTS[message])
