@@ -54,8 +54,8 @@ class Room:
     def told(self) -> str:
         """The sum, for a person."""
         return (
-            f"of {self.total / GB:.1f} GB, {self.in_use / GB:.1f} GB are in use, {self.to_come / GB:.1f} GB are for gradients and optimizer, "
-            f"and {self.left / GB:.1f} GB are left for the server"
+            f"of {self.total / GB:.1f} GB, {self.in_use / GB:.1f} GB are in use, {self.to_come / GB:.1f} GB for gradients and optimizer, "
+            f"and {self.left / GB:.1f} GB left for the server"
         )
 
     def named_share(self, words: Sequence[str], option: str) -> float | None:
@@ -88,7 +88,7 @@ def memory_of(device: torch.device) -> float:
 
 
 def memory_in_use(device: torch.device, server: int | None) -> float:
-    """Bytes of a device that are in use by any process; on a CPU, by the process of a server and its children, or, for None, by this one."""
+    """Bytes of a device that are in use by any process; on a CPU, by a server and its children, or, for None, by this process."""
     if device.type != "cpu":
         free, total = torch.get_device_module(device).mem_get_info(device)
         return float(total - free)

@@ -46,7 +46,7 @@ class Dialect(ABC):
 
     @abstractmethod
     async def sleep(self, server: Server, keep_weights: bool) -> None:
-        """Have a server that is idle give back the memory of keys and values, and of its weights, kept in the machine's memory or dropped."""
+        """Have an idle server give back the memory of keys and values and of its weights, which it keeps elsewhere or drops."""
 
     @abstractmethod
     async def wake(self, server: Server, what: Literal["weights", "kv_cache"]) -> None:

@@ -12,12 +12,25 @@ from typing import Any
 import psutil
 import pytest
 import torch
-from lightrl_sglang import SGLangEngine
 from lightrl_servers.device_share import Room
+from lightrl_sglang import SGLangEngine
+from lightrl_workshop import quiet_trainer
 from lightrl_workshop.checks.continuations import answers, group, peaked_policy
 from peft import LoraConfig
 
-from lightrl import PeftPolicy, Policy, PretrainedPolicy
+from lightrl import (
+    Function,
+    GroupRelative,
+    GroupSampler,
+    PeftPolicy,
+    Policy,
+    PolicyOptimization,
+    PolicySource,
+    PretrainedPolicy,
+    PromptData,
+    Reversal,
+    TrainingBatch,
+)
 from lightrl.policy.weights import TrainerWeights
 
 PROGRAM = Path(__file__).with_name("tiny_sglang.py")
@@ -25,20 +38,21 @@ SHARE = f"{0.9e9 / psutil.virtual_memory().total:.6f}"
 """Well above what the process of the server takes without it."""
 
 
-@torch.no_grad()
-def move(policy: Policy) -> None:
-    for parameter in policy.parameters():
-        if parameter.requires_grad:
-            parameter.add_(0.3 * torch.randn(parameter.shape))
-
-
 class Colocated:
     """An engine, its policy and its server, at work for all tests of a kind of weights."""
 
-    def __init__(self, policy: Policy, engine: SGLangEngine) -> None:
-        self.policy, self.engine, self.version = policy, engine, 0
+    def __init__(self, source: PolicySource, policy: Policy, engine: SGLangEngine) -> None:
+        self.source, self.policy, self.engine, self.version = source, policy, engine, 0
         engine.start()
         self.update()
+
+    @torch.no_grad()
+    def move(self) -> None:
+        """Other weights than before, which do not drift."""
+        for parameter in self.policy.parameters():
+            if parameter.requires_grad:
+                step = 0.1 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(3))
+                parameter.add_(step if self.version % 2 else -step)
 
     def update(self) -> None:
         self.version += 1
@@ -52,8 +66,12 @@ class Colocated:
 
     def plant(self, *faults: str) -> None:
         """Have the server fail in these ways, and no others; it takes requests again."""
-        body = json.dumps({"names": faults}).encode()
-        urllib.request.urlopen(urllib.request.Request(f"{self.address}/faults", body), timeout=10).close()
+        self.ask("/faults", {"names": faults})
+
+    def ask(self, path: str, body: dict[str, Any] | None = None) -> Any:
+        data = None if body is None else json.dumps(body).encode()
+        with urllib.request.urlopen(urllib.request.Request(self.address + path, data), timeout=10) as reply:
+            return json.loads(reply.read())
 
     def rollout(self) -> None:
         assert {result.versions[0][0] for result in answers(self.engine, group(self.engine.sampling)).values()} == {self.version}
@@ -64,8 +82,10 @@ def colocated(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     folder = tmp_path_factory.mktemp("colocated")
     policy, model = peaked_policy(), str(folder / "base")
     policy.save(folder / "base")
+    source: PolicySource = PretrainedPolicy(model)
     if request.param == "adapters":
-        policy = PeftPolicy(PretrainedPolicy(model), lambda: LoraConfig(r=2, target_modules=["q_proj", "v_proj"])).build()
+        source = PeftPolicy(source, lambda: LoraConfig(r=2, target_modules=["q_proj", "v_proj"]))
+        policy = source.build()
     arguments: dict[str, Any] = {"weights": request.param, "model": model, "folder": str(folder / "weights"), "temperature": 0.7}
     engine = SGLangEngine(colocate=True, serve=["--mem-fraction-static", SHARE], start_limit_s=180.0, retries=0, **arguments)
     with pytest.MonkeyPatch.context() as patch:
@@ -74,7 +94,7 @@ def colocated(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{PROGRAM}" "$@"\n')
         program.chmod(0o755)
         patch.setenv("PATH", str(program.parent), prepend=os.pathsep)
-        yield Colocated(policy, engine)
+        yield Colocated(source, policy, engine)
     engine.close()
 
 
@@ -86,7 +106,7 @@ def test_it_sleeps_while_the_policy_learns_and_wakes_with_its_weights(colocated:
         colocated.engine.rest()
         held.append(sum(p.memory_info().rss for p in psutil.Process().children(recursive=True)))
         colocated.engine.rest()
-        move(colocated.policy)
+        colocated.move()
         colocated.update()
     assert min(held[0] - held[1], held[2] - held[3]) > 0.8e9
     # weights that have not changed are given again, since it has dropped its own
@@ -123,7 +143,7 @@ AT_WAKING = {
 def test_a_fault_at_waking_is_named(fault: str, colocated: Colocated) -> None:
     colocated.rollout()
     colocated.engine.rest()
-    move(colocated.policy)
+    colocated.move()
     colocated.plant(fault)
     with pytest.raises(RuntimeError, match=AT_WAKING[fault]) as found:
         colocated.update()
@@ -144,6 +164,35 @@ def test_a_server_that_dies_asleep_is_named_with_the_end_of_its_log(colocated: C
     colocated.engine.start()
     colocated.update()
     colocated.rollout()
+
+
+def test_five_rollouts_with_sleep_between_have_the_trainers_log_probs(colocated: Colocated) -> None:
+    deviations, counts = list[float](), list[dict[str, int]]()
+
+    class Watched(PolicyOptimization):
+        def finish(self, batch: TrainingBatch, seconds: float) -> None:
+            super().finish(batch, seconds)
+            deviations.append(self.numbers["ratio/first_pass_deviation"])
+
+        def on_fit_end(self) -> None:
+            counts.append(colocated.ask("/counts"))
+
+    module = Watched(
+        policy=colocated.source,
+        algorithm=GroupRelative(sampler=GroupSampler(group_size=4), minibatches=1, epochs=2),
+        rewards={"small": Function("lightrl_workshop.toy.small_digits", runs="inline")},
+        engine=colocated.engine,
+        prompts_per_rollout=4,
+        optimizer=lambda parameters: torch.optim.AdamW(parameters, lr=1e-2),
+    )
+    before = colocated.ask("/counts")
+    trainer = quiet_trainer(max_epochs=5, check_val_every_n_epoch=5)
+    trainer.fit(module, datamodule=PromptData(train=Reversal(examples=100), validation_size=2))
+    assert len(deviations) == 5
+    assert max(deviations) < 1e-4
+    # after each rollout, and after the validation behind the last one
+    assert counts[0]["/release_memory_occupation"] - before.get("/release_memory_occupation", 0) == 5 + 1
+    assert counts[0]["/resume_memory_occupation"] - before.get("/resume_memory_occupation", 0) == 2 * 5
 
 
 def test_the_share_is_of_what_is_free_and_leaves_room_for_activations() -> None:
