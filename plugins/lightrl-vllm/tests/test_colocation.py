@@ -187,14 +187,14 @@ def test_five_rollouts_with_sleep_between_have_the_trainers_log_probs(colocated:
         optimizer=lambda parameters: torch.optim.AdamW(parameters, lr=1e-2),
     )
     before = colocated.ask("/counts")
-    trainer = quiet_trainer(max_epochs=5, check_val_every_n_epoch=5)
+    trainer = quiet_trainer(max_epochs=5, check_val_every_n_epoch=5, num_sanity_val_steps=0)
     trainer.fit(module, datamodule=PromptData(train=Reversal(examples=100), validation_size=2))
     assert len(deviations) == 5
     assert max(deviations) < 1e-4
     level = 2 if colocated.engine.weights == "folder" else 1
-    # after each rollout, and after the validation behind the last one
-    assert counts[0][f"/sleep?level={level}&mode=wait"] - before.get(f"/sleep?level={level}&mode=wait", 0) == 5 + 1
-    assert counts[0]["/wake_up?tags=kv_cache"] - before.get("/wake_up?tags=kv_cache", 0) == 5
+    # after each rollout, and after both validations, before the first one and behind the last one
+    assert counts[0][f"/sleep?level={level}&mode=wait"] - before.get(f"/sleep?level={level}&mode=wait", 0) == 5 + 2
+    assert counts[0]["/wake_up?tags=kv_cache"] - before.get("/wake_up?tags=kv_cache", 0) == 5 + 1
 
 
 def test_the_share_is_what_the_policy_leaves() -> None:
