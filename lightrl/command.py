@@ -22,6 +22,8 @@ class Command(ABC):
     """Lines of `lightrl --help`: the words after the verb, and in a few words what they do. At least one."""
     needs_model: ClassVar[bool] = False
     """Builds a model: versions of packages that lightrl does not run with are refused first."""
+    option: ClassVar[str | None] = None
+    """Such as `--push`: carries out a verb of another package wherever this word follows it, with the help of the other command."""
 
     @classmethod
     def words(cls) -> tuple[str, ...]:

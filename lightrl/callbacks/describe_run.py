@@ -7,9 +7,9 @@ from typing import Any
 
 import yaml
 from lightning.pytorch import Callback, LightningModule, Trainer
-from lightning.pytorch.loggers import MLFlowLogger, WandbLogger
+from lightning.pytorch.loggers import MLFlowLogger, TensorBoardLogger, WandbLogger
 
-from lightrl.callbacks.logged_texts import add_text, writers
+from lightrl.callbacks.logged_texts import add_text
 from lightrl.config.describe.algorithms import rows
 from lightrl.config.describe.choice import Choice
 
@@ -27,13 +27,13 @@ class DescribeRun(Callback):
         """Write both, on the first rank."""
         if not trainer.is_global_zero:
             return
+        for logger in trainer.loggers:
+            if trainer.enable_autolog_hparams and not isinstance(logger, TensorBoardLogger):
+                logger.log_hyperparams(dict(flat(yaml.safe_load(self.text))))
         add_text(trainer, "run/config", f"```yaml\n{self.text}\n```")
         if self.algorithm is not None:
             name_algorithm(trainer, self.algorithm.cls.__name__, table_of(self.algorithm))
             add_text(trainer, "run/algorithm", table_of(self.algorithm))
-        for logger in trainer.loggers:
-            if trainer.enable_autolog_hparams and not writers(logger, "add_text"):
-                logger.log_hyperparams(dict(flat(yaml.safe_load(self.text))))
 
 
 def name_algorithm(trainer: Trainer, name: str, description: str) -> None:

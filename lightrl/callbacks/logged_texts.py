@@ -16,9 +16,8 @@ Row = Mapping[str, str | float | int | None]
 
 
 def writers(logger: Logger, method: str) -> list[Any]:
-    """The `SummaryWriter` of TensorBoard in a logger, or another object in its place, if it has this method: one or none."""
-    writer: Any = getattr(logger, "experiment", None)
-    return [writer] if hasattr(writer, method) else []
+    """The logger itself, or the `SummaryWriter` of TensorBoard or another object in it, if it has this method: one or none."""
+    return [writer for writer in (logger, getattr(logger, "experiment", None)) if hasattr(writer, method)][:1]
 
 
 def add_text(trainer: Trainer, tag: str, text: str) -> None:
@@ -41,8 +40,8 @@ def add_text(trainer: Trainer, tag: str, text: str) -> None:
 def add_table(trainer: Trainer, tag: str, rows: Sequence[Row], markdown: str) -> None:
     """Write rows that all have the same columns to every logger of the trainer that has a place for them; nothing without rows.
 
-    Weights & Biases and MLflow, where all rows of a tag are one artifact `TAG.json`, have tables that can be filtered; TensorBoard gets the
-    same table as Markdown.
+    Weights & Biases and MLflow, where all rows of a tag are one artifact `TAG.json`, have tables that can be filtered, and so has a logger
+    with a method `add_table`; TensorBoard gets the same table as Markdown.
     """
     step = place_in_log(trainer)
     for logger in trainer.loggers if rows else ():
@@ -53,6 +52,8 @@ def add_table(trainer: Trainer, tag: str, rows: Sequence[Row], markdown: str) ->
             os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
             columns = {"step": [step] * len(rows), **{name: [row[name] for row in rows] for name in rows[0]}}
             logger.experiment.log_table(logger.run_id, columns, f"{tag}.json")
+        elif own := writers(logger, "add_table"):
+            own[0].add_table(tag, rows, step)
         else:
             for writer in writers(logger, "add_text"):
                 writer.add_text(tag, markdown, step)

@@ -93,9 +93,6 @@ def exceptions_of(module: LightningModule) -> list[str]:
 def _parts(value: object) -> Iterator[object]:
     if isinstance(value, (Part, Algorithm)):
         yield value
-        yield from _parts(list(vars(value).values()))
-    elif isinstance(value, Mapping):
-        yield from _parts(list(value.values()))
-    elif isinstance(value, (list, tuple)):
-        for member in value:
-            yield from _parts(member)
+        value = vars(value)
+    for member in list(value.values()) if isinstance(value, Mapping) else value if isinstance(value, (list, tuple)) else ():
+        yield from _parts(member)

@@ -45,10 +45,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         with naming_slow_imports():
             return _dispatch(words)
-    except ConfigError as error:
-        return report(error)
-    except UnknownName as error:
-        return report(ConfigError("", str(error)))
+    except (ConfigError, UnknownName) as error:
+        return report(error if isinstance(error, ConfigError) else ConfigError("", str(error)))
     except RunEndedError as error:
         sys.stderr.write(f"{error}\n")
         return 1

@@ -37,12 +37,14 @@ class Commands:
         """The command that words begin with, the longest that fits, and the words after it; `DISTRIBUTION:VERB` names the package, too."""
         distribution, _, first = words[0].rpartition(":")
         typed = (first, *words[1:])
-        own = [(other, cls) for other, cls in self.every if distribution in ("", other)]
+        options = {None, *(word.partition("=")[0] for word in words)}
+        own = [(other, cls) for other, cls in self.every if distribution in ("", other) and cls.option in options]
         found = [(other, cls) for other, cls in own if typed[: len(cls.words())] == cls.words()]
         if not found:
             raise UnknownName(self._missing(typed))
         longest = max(len(cls.words()) for _, cls in found)
         matches = [(other, cls) for other, cls in found if len(cls.words()) == longest]
+        matches = [match for match in matches if match[1].option] or matches
         if len(matches) > 1:
             verb = " ".join(typed[:longest])
             choices = " or ".join(f"lightrl {other}:{verb}" for other, _ in matches)

@@ -28,6 +28,8 @@ def export(words: list[str]) -> int:
     """Carry out `lightrl export`; nothing has been written when it refuses something."""
     options, rest = _parser().parse_known_args(words)
     out = _free(options.out)
+    if options.push is not None:
+        raise ConfigError("--push", "no package that uploads is installed.", "Type: pip install lightrl-hub")
     from lightrl.cli.export.model_card import model_card
     from lightrl.config.build.checkpoints import checkpoint_and_config, trained_policy
     from lightrl.config.build.run import quiet_lightning
@@ -37,22 +39,18 @@ def export(words: list[str]) -> int:
     quiet_lightning()
     with waiting("reading the checkpoint"):
         weights = trained_weights(path)
-        policy, adapters = trained_policy(resolved, weights, path), False
-    if options.adapter_only:
-        if resolved.model.cls.product == "reward model":
-            raise ConfigError("--adapter_only", "a reward model is its base, its adapters and a head, written as one.", "Leave it out.")
-        adapters = hasattr(policy, "base")
-        if not adapters:
-            raise ConfigError("--adapter_only", "the run trained the whole policy, and no adapters.", "Leave it out.")
-    else:
-        policy = policy.merged()
+        policy = trained_policy(resolved, weights, path)
+    if options.adapter_only and ((one := resolved.model.cls.product == "reward model") or not hasattr(policy, "base")):
+        why = "a reward model is its base, its adapters and a head, written as one." if one else "the run trained the policy, no adapters."
+        raise ConfigError("--adapter_only", why, "Leave it out.")
+    policy = policy if options.adapter_only else policy.merged()
     import torch
 
     from lightrl.callbacks.export_policy import write_policy
 
     dtype = None if options.dtype is None else getattr(torch, options.dtype)
     with waiting("writing the policy"):
-        write_policy(policy, out, dtype, model_card(resolved, notes_in(path), out.name, adapters))
+        write_policy(policy, out, dtype, model_card(resolved, notes_in(path), out.name, options.adapter_only))
     others = sum(w.numel() for name, w in weights.items() if not name.startswith("policy."))
     left = f"; left out: {others:,} parameters that are not the policy's (a critic)" if others else ""
     sys.stdout.write(f"{resolved.model.cls.product.capitalize()} written to {out}{left}\n")
@@ -65,9 +63,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--ckpt_path", metavar="PATH", required=True, help="file or DeepSpeed folder; last: the newest of a config's runs")
     parser.add_argument("--out", metavar="FOLDER", required=True, help="where to write; must be empty or not there yet")
     parser.add_argument("--config", metavar="FILE", help="of the run; by default the config.yaml that the run wrote above its checkpoint")
-    dtypes = ("float32", "bfloat16", "float16")
-    parser.add_argument("--dtype", choices=dtypes, help="that weights are rounded to; by default that of the run's policy")
+    parser.add_argument("--dtype", choices=("float32", "bfloat16", "float16"), help="of the weights; by default that of the run's policy")
     parser.add_argument("--adapter_only", action="store_true", help="write the adapters alone, for PEFT and for SavedAdapters")
+    parser.add_argument("--push", metavar="OWNER/NAME", help="upload the folder to the hub, too; by the package lightrl-hub")
     return parser
 
 

@@ -12,9 +12,10 @@ from typing import Any
 import yaml
 
 from lightrl import __version__
-from lightrl.config.describe.algorithms import in_full
+from lightrl.config.describe.algorithms import in_full, parts_in
 from lightrl.config.describe.choice import Choice
 from lightrl.config.merge.resolve import Resolved
+from lightrl.data.files import DatasetPrompts
 
 HELD_OUT = re.compile(r"val/(reward|rewards/.*/mean|avg@\d+|pass@\d+|maj@\d+|completions/mean_length|accuracy|margin|calibration/error)")
 """Metrics of held-out prompts that a card shows."""
@@ -29,9 +30,12 @@ def model_card(resolved: Resolved, notes: dict[str, Any], name: str, adapters: b
     base = _base(model.value("policy"))
     product: str = model.cls.product
     task = "text-generation" if product == "policy" else "text-classification"
-    head: dict[str, Any] = {"library_name": "peft" if adapters else "transformers", "pipeline_tag": task}
-    if base is not None and base.count("/") == 1 and not Path(base).expanduser().exists():
+    head: dict[str, Any] = {"license": "unknown", "library_name": "peft" if adapters else "transformers", "pipeline_tag": task}
+    if base is not None and _is_hub_id(base):
         head["base_model"] = base
+    sets = [str(one.value("name")) for _, one in parts_in(resolved.data, "") if issubclass(one.cls, DatasetPrompts)]
+    if names := [name for name in dict.fromkeys(sets) if _is_hub_id(name)]:
+        head["datasets"] = names
     algorithm = model.value("algorithm") if "algorithm" in model.takes else None
     trainer = model.cls.__name__ if algorithm is None else algorithm.cls.__name__
     head["tags"] = ["lightrl", *(["reinforcement-learning"] if algorithm is not None else []), trainer.lower()]
@@ -40,7 +44,7 @@ def model_card(resolved: Resolved, notes: dict[str, Any], name: str, adapters: b
     parts = [
         f"---\n{yaml.safe_dump(head, sort_keys=False)}---",
         f"# {name}",
-        f"{what} trained with {trainer} by lightrl {__version__}{start}.",
+        f"{what} trained with {trainer} by lightrl {__version__}{start}. No licence is stated yet: it goes to the top of this file.",
         _usage(name, adapters, "AutoModelForCausalLM" if product == "policy" else "AutoModelForSequenceClassification"),
         "## Numbers\n\n" + _table(("number", "value"), _numbers(notes, "training steps" if algorithm is None else "rollouts")),
         "## Settings\n\n" + _table(("key", "value"), ((key, f"`{value}`") for key, value in _settings(resolved, algorithm))),
@@ -50,9 +54,7 @@ def model_card(resolved: Resolved, notes: dict[str, Any], name: str, adapters: b
 
 
 def _usage(name: str, adapters: bool, auto: str) -> str:
-    load = f'{auto}.from_pretrained("{name}")'
-    if adapters:
-        load = f'PeftModel.from_pretrained({auto}.from_pretrained("BASE"), "{name}")'
+    load = f'PeftModel.from_pretrained({auto}.from_pretrained("BASE"), "{name}")' if adapters else f'{auto}.from_pretrained("{name}")'
     imports = f"from transformers import {auto}, AutoTokenizer" + ("\nfrom peft import PeftModel" if adapters else "")
     return f'```python\n{imports}\n\nmodel = {load}\ntokenizer = AutoTokenizer.from_pretrained("{name}")\n```'
 
@@ -60,27 +62,21 @@ def _usage(name: str, adapters: bool, auto: str) -> str:
 def _numbers(notes: dict[str, Any], rollouts: str) -> Iterable[tuple[str, str]]:
     run: dict[str, Any] = notes.get("run") or {}
     metrics = run.get("metrics", {})
-    wanted = [key for key in metrics if HELD_OUT.fullmatch(key)] + [key for key in SOME if key in metrics]
     yield rollouts, str(run.get("steps", "not known"))
     yield "optimizer steps", f"{notes.get('global_step', 'not known')}"
-    for key in wanted:
+    for key in [*filter(HELD_OUT.fullmatch, metrics), *(key for key in SOME if key in metrics)]:
         yield f"`{key}`", f"{metrics[key]:.4g}"
     yield "last step", str(run.get("date", "not known"))
     yield "exported", datetime.datetime.now(datetime.UTC).date().isoformat()
 
 
 def _settings(resolved: Resolved, algorithm: Choice | None) -> Iterable[tuple[str, str]]:
-    if algorithm is not None:
-        for name in algorithm.takes:
-            yield f"algorithm.{name}", in_full(algorithm.value(name))
     model = resolved.model
-    for name, reward in ((model.value("rewards") if "rewards" in model.takes else None) or {}).items():
-        yield f"rewards.{name}", in_full(reward)
-    for name in model.takes:
-        if name not in ("algorithm", "rewards"):
-            yield name, in_full(model.value(name))
-    for name in resolved.data.takes:
-        yield f"data.{name}", in_full(resolved.data.value(name))
+    rewards = (model.value("rewards") if "rewards" in model.takes else None) or {}
+    yield from ((f"algorithm.{name}", in_full(algorithm.value(name))) for name in (algorithm.takes if algorithm is not None else ()))
+    yield from ((f"rewards.{name}", in_full(reward)) for name, reward in rewards.items())
+    yield from ((name, in_full(model.value(name))) for name in model.takes if name not in ("algorithm", "rewards"))
+    yield from ((f"data.{name}", in_full(resolved.data.value(name))) for name in resolved.data.takes)
 
 
 def _base(policy: object) -> str | None:
@@ -89,6 +85,10 @@ def _base(policy: object) -> str | None:
         policy = policy.value("base")
     path = policy.value("path") if isinstance(policy, Choice) and "path" in policy.takes else None
     return None if path is None else str(path)
+
+
+def _is_hub_id(name: str) -> bool:
+    return name.count("/") == 1 and not Path(name).expanduser().exists()
 
 
 def _table(titles: tuple[str, str], rows: Iterable[tuple[str, str]]) -> str:

@@ -141,6 +141,8 @@ def continue_in_folder_of(checkpoint: str | None, loggers: list[Logger]) -> None
     if path.parent.name != "checkpoints" or any(p.lstat().st_mtime > path.lstat().st_mtime for p in path.parent.glob("*.ckpt")):
         return
     for logger in loggers:
+        if hasattr(logger, "continue_in"):
+            logger.continue_in(versions)
         free = isinstance(logger, TensorBoardLogger) and logger._version is None
         if free and Path(logger.root_dir or "").resolve() == versions.parent and versions.name.startswith("version_"):
             logger._version = versions.name  # type: ignore[attr-defined]
