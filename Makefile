@@ -55,7 +55,7 @@ define installed
 	$(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt $(1)
 endef
 
-test: $(STAMP)  ## run the tests of the core and of every plugin (WITH=vllm, WITH=sglang: against a real server; WITH=loggers: W&B and MLflow)
+test: $(STAMP)  ## run the tests of the core and of every plugin (WITH=vllm, WITH=sglang: against a real server; WITH=loggers: W&B, MLflow, Trackio)
 	$(test$(and $(WITH),_$(WITH)))
 
 define test
@@ -80,7 +80,10 @@ define test_loggers
 test -x $(VENV)-loggers/bin/python || $(PYTHON) -m venv $(VENV)-loggers
 echo "import site; site.addsitedir('$$($(BIN)/python -c "import sysconfig; print(sysconfig.get_paths()['purelib'])")')" > $$($(VENV)-loggers/bin/python -c "import sysconfig; print(sysconfig.get_paths()['purelib'])")/lightrl.pth
 $(VENV)-loggers/bin/python -m pip install --disable-pip-version-check -q -c constraints.txt wandb mlflow-skinny sqlalchemy alembic
-HF_HUB_OFFLINE=1 $(VENV)-loggers/bin/python -m pytest -n0 -rs tests/loggers
+# Trackio takes no Pillow 13
+grep -iv '^pillow=' constraints.txt > $(VENV)-loggers/constraints.txt
+$(VENV)-loggers/bin/python -m pip install --disable-pip-version-check -q -c $(VENV)-loggers/constraints.txt trackio
+HF_HUB_OFFLINE=1 $(VENV)-loggers/bin/python -m pytest -n0 -rs -m '' tests/loggers plugins/lightrl-trackio/tests
 endef
 
 thorough: $(STAMP)  ## the tests that make test leaves out: packaging, strategies, several ranks, ends of runs, whole pages (RARE=no: most)
