@@ -29,7 +29,7 @@ def export(words: list[str]) -> int:
     options, rest = _parser().parse_known_args(words)
     out = _free(options.out)
     if options.push is not None:
-        raise ConfigError("--push", "no package that uploads is installed.", "Type: pip install lightrl-hub")
+        raise ConfigError("--push", "no package that uploads is installed.", "Type: pip install ./plugins/lightrl-hub")
     from lightrl.cli.export.model_card import model_card
     from lightrl.config.build.checkpoints import checkpoint_and_config, trained_policy
     from lightrl.config.build.run import quiet_lightning

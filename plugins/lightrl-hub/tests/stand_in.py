@@ -48,7 +48,8 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         self.received()
 
-    do_PUT = do_POST
+    def do_PUT(self) -> None:
+        self.received()
 
     def received(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))

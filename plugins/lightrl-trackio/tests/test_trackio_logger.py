@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +36,7 @@ RUN: dict[str, Any] = {
 
 
 @pytest.fixture
-def trackio(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+def trackio(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Trackio with a database of its own: it reads where that is when it is imported."""
     for name in [name for name in sys.modules if name.partition(".")[0] == "trackio"]:
         monkeypatch.delitem(sys.modules, name)
@@ -45,7 +45,7 @@ def trackio(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         monkeypatch.delenv(name)
     import trackio
 
-    yield trackio
+    return trackio
 
 
 def test_a_run_is_read_back_and_goes_on_in_the_same_one(lightrl: Callable[..., Any], write: Callable[..., Path], trackio: Any) -> None:
