@@ -192,7 +192,7 @@ def known_packages() -> str:
     for record in registry().records:
         if record.distribution != CORE and (HERE.parent / "plugins" / record.distribution).is_dir():
             classes = sorted(name for kind, names in record.names.items() if kind != COMMAND.title for name in names)
-            commands = sorted(" ".join(cls.words()) for cls in record.of_kind(COMMAND.title))
+            commands = sorted(" ".join(cls.words()) for cls in record.of_kind(COMMAND.title) if cls.option is None)
             table[record.distribution] = {"classes": classes, "commands": commands, "configs": sorted(path.stem for path in record.configs)}
             needed = [Requirement(text).name for text in requires(record.distribution) or ()]
             if beside := [name for name in needed if name != CORE and (HERE.parent / "plugins" / name).is_dir()]:

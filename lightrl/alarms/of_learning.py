@@ -171,7 +171,8 @@ FALLS = 2
 class ValidationFalls(Alarm):
     """The training reward has risen since the best validation, and the validations have become worse.
 
-    A score is the share of right completions (`val/avg@n`) or the reward (`val/reward`); each is tested alone. Since its best
+    A score is the share of right completions (`val/avg@n`), the reward (`val/reward`) or one that a callback has logged as
+    `val/held_out/NAME`, such as a reward that is for validation alone; each is tested alone. Since its best
     value among the last ten validations it has fallen by more than the limit, relative to that value and twice in a row, and
     the mean training reward of the five rollouts before each validation has risen by more than the same limit.
     """

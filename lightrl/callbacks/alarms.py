@@ -107,7 +107,8 @@ class Alarms(Callback):
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Remember how a validation went."""
         metrics = trainer.callback_metrics.items()
-        scores = {name: float(value) for name, value in metrics if name == "val/reward" or name.startswith("val/avg@")}
+        others = ("val/avg@", "val/held_out/")
+        scores = {name: float(value) for name, value in metrics if name == "val/reward" or name.startswith(others)}
         if scores and not trainer.sanity_checking:
             self.history.add_validation(scores)
 

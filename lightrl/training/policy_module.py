@@ -35,7 +35,7 @@ from lightrl.training.setup.precision import check_precision, keep_default_forma
 from lightrl.training.setup.trainer_options import callbacks_of, refuse_trainer
 from lightrl.training.steps.learner import Learner, LossOf, MicroBatchLoss, R, StepSettings
 from lightrl.training.steps.run_memory import CloseAfterFailure, formula_precision, run_memory
-from lightrl.types import JSON
+from lightrl.types import JSON, ScoredRollout
 from lightrl.workers.waiting import waiting
 
 register_strategies()
@@ -205,16 +205,17 @@ class PolicyModule(LightningModule):
         """End the processes that engine, environment and rewards have started."""
         self.collector.close()
 
-    def validation_step(self, batch: PromptBatch, batch_idx: int) -> None:
-        """Evaluate one batch of validation prompts."""
+    def validation_step(self, batch: PromptBatch, batch_idx: int) -> dict[str, ScoredRollout] | None:
+        """Evaluate one batch of validation prompts, and give callbacks the scored completions as `samples`."""
         samples = self.collector.evaluate(batch.prompts)
         if self.collector.named_metrics:
             self.collector.named_metrics.add(answered(samples))
         self.collector.samples = samples if batch_idx == 0 else self.collector.samples
+        return {"samples": samples}
 
-    def test_step(self, batch: PromptBatch, batch_idx: int) -> None:
+    def test_step(self, batch: PromptBatch, batch_idx: int) -> dict[str, ScoredRollout] | None:
         """Evaluate one batch of test prompts."""
-        self.validation_step(batch, batch_idx)
+        return self.validation_step(batch, batch_idx)
 
     def predict_step(self, batch: PromptBatch, batch_idx: int) -> list[dict[str, JSON]]:
         """Complete one batch of prompts; one JSON value per completion."""

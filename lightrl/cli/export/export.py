@@ -40,9 +40,10 @@ def export(words: list[str]) -> int:
     with waiting("reading the checkpoint"):
         weights = trained_weights(path)
         policy = trained_policy(resolved, weights, path)
-    if options.adapter_only and ((one := resolved.model.cls.product == "reward model") or not hasattr(policy, "base")):
-        why = "a reward model is its base, its adapters and a head, written as one." if one else "the run trained the policy, no adapters."
-        raise ConfigError("--adapter_only", why, "Leave it out.")
+    if options.adapter_only and resolved.model.cls.product == "reward model":
+        raise ConfigError("--adapter_only", "a reward model is its base, its adapters and a head, written as one.", "Leave it out.")
+    if options.adapter_only and not hasattr(policy, "base"):
+        raise ConfigError("--adapter_only", "the run trained the whole policy, and no adapters.", "Leave it out.")
     policy = policy if options.adapter_only else policy.merged()
     import torch
 

@@ -73,7 +73,9 @@ def _numbers(notes: dict[str, Any], rollouts: str) -> Iterable[tuple[str, str]]:
 def _settings(resolved: Resolved, algorithm: Choice | None) -> Iterable[tuple[str, str]]:
     model = resolved.model
     rewards = (model.value("rewards") if "rewards" in model.takes else None) or {}
-    yield from ((f"algorithm.{name}", in_full(algorithm.value(name))) for name in (algorithm.takes if algorithm is not None else ()))
+    if algorithm is not None:
+        for name in algorithm.takes:
+            yield f"algorithm.{name}", in_full(algorithm.value(name))
     yield from ((f"rewards.{name}", in_full(reward)) for name, reward in rewards.items())
     yield from ((name, in_full(model.value(name))) for name in model.takes if name not in ("algorithm", "rewards"))
     yield from ((f"data.{name}", in_full(resolved.data.value(name))) for name in resolved.data.takes)

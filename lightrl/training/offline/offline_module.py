@@ -29,7 +29,7 @@ from lightrl.training.reports.run_ledger import log_evaluation, log_numbers
 from lightrl.training.setup.building import check_room
 from lightrl.training.steps.fitting_passes import MicroBatchTokens
 from lightrl.training.steps.learner import MicroBatchLoss, StepSettings
-from lightrl.types import Prompt
+from lightrl.types import Prompt, ScoredRollout
 
 R = TypeVar("R", bound=OfflineRows)
 
@@ -87,12 +87,11 @@ class OfflineModule(PolicyModule):
         for index in split_to(cuts, self.learner.adapter.largest(len(cuts))):
             yield index.tolist(), (rows.select(index) if len(index) else dummy).to(self.device)
 
-    def validation_step(self, batch: PromptBatch, batch_idx: int) -> None:
+    def validation_step(self, batch: PromptBatch, batch_idx: int) -> dict[str, ScoredRollout] | None:
         """Evaluate one batch of held-out rows, and sampled completions of their prompts if rewards score them."""
         self.ledger.show("evaluating")
         asked = self.evaluate_rows(batch.prompts)
-        if self.collector.rewards is not None:
-            super().validation_step(PromptBatch(asked), batch_idx)
+        return None if self.collector.rewards is None else super().validation_step(PromptBatch(asked), batch_idx)
 
     def on_validation_epoch_end(self) -> None:
         """Log what the evaluation found, with what follows from it, as `val/...`, or `test/...` in a test."""
