@@ -12,6 +12,8 @@ from lightrl_guests.openenv_session import JSON, OpenEnvError, RefusedAction, Se
 from lightrl_guests.openings import Said, continued, in_chat
 
 COMPLETION = "completion"
+METADATA = "metadata"
+"""A field that every observation of `openenv` 0.10 has, and that older servers kept to themselves."""
 PLACE = re.compile(r"\{(\w+)\}")
 """Where a template has a value, by its name."""
 
@@ -23,7 +25,7 @@ class OpenEnv(AsyncEnvironment):
     policy reads the observation. Rewards and the end are the server's. An action that the server finds badly formed is answered
     by a message and counted as `refused_actions`; anything else that goes wrong fails the episode.
 
-    Source: OpenEnv, `openenv-core` 0.3.0, messages of `/ws`.
+    Source: OpenEnv, `openenv` 0.10.0 and `openenv-core` 0.3.0, messages of `/ws`.
     """
 
     gives_rewards = True
@@ -42,7 +44,7 @@ class OpenEnv(AsyncEnvironment):
             url: of the server, `http://127.0.0.1:8000`.
             action: its fields, in which `{completion}` stands for the turn of the policy without its thoughts: `{message: "{completion}"}`.
             observation: the text that the policy reads, with fields of the observation: `"{board} Your move?"`; null: the observation
-                as JSON.
+                as JSON, but for its `metadata`.
             reset: what `reset` gets beside the seed; `{NAME}` stands for a column of the data.
             chat: a prompt without a text, as those of `EpisodeSeeds`, becomes a message of the user; false leaves it a text, for
                 policies without a chat template.
@@ -93,7 +95,7 @@ class OpenEnv(AsyncEnvironment):
 
     def _shown(self, observation: Mapping[str, JSON]) -> str:
         if self.observation is None:
-            return json.dumps(observation, ensure_ascii=False)
+            return json.dumps({name: value for name, value in observation.items() if name != METADATA}, ensure_ascii=False)
         if missing := sorted(names_in(self.observation) - set(observation)):
             raise OpenEnvError(f"the observation of {self.url} has no {', '.join(missing)}; it has {_list(observation)}")
         return _inserted(self.observation, observation)

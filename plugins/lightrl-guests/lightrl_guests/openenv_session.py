@@ -16,6 +16,8 @@ JSON = Any
 LARGEST_MESSAGE = 4_000_000
 """Bytes of one message of a server."""
 START = "Is the server started, and `url` its address?"
+UNSENT = "Unable to serialize unknown type: <class 'ValueError'>"
+VALIDATOR = ". OpenEnv cannot send the ValueError of a validator: let that of the action raise pydantic_core.PydanticCustomError"
 ROOM = "start it with max_concurrent_envs of at least the episodes of a rollout (prompts_per_rollout times group_size)"
 
 
@@ -97,25 +99,29 @@ class Session:
             text = await self._socket.recv()
         except ConnectionClosed as error:
             raise OpenEnvError(f"{self.url} ended the session instead of answering {what}: {closed or error}") from error
-        return self._read(what, text)
+        return self._read(what, data, text)
 
-    def _read(self, what: str, text: str | bytes) -> Observed:
+    def _read(self, what: str, sent: Mapping[str, JSON], text: str | bytes) -> Observed:
         try:
             message = json.loads(text)
         except ValueError as error:
             raise OpenEnvError(f"{self.url} answers {what} with no JSON ({error}): {text[:80]!r}") from error
         kind, data = (message.get("type"), message.get("data")) if isinstance(message, dict) else (None, None)
         if kind == "error":
-            self._refused(what, data if isinstance(data, dict) else {})
+            self._refused(what, sent, data if isinstance(data, dict) else {})
         if kind != "observation" or not isinstance(data, dict) or not isinstance(data.get("observation"), dict):
             raise OpenEnvError(f"{self.url} answers {what} with {text[:120]!r}, expected a message of the type `observation`")
         return Observed(data["observation"], data.get("reward"), data.get("done", False))
 
-    def _refused(self, what: str, data: Mapping[str, JSON]) -> NoReturn:
+    def _refused(self, what: str, sent: Mapping[str, JSON], data: Mapping[str, JSON]) -> NoReturn:
         code, said = data.get("code"), str(data.get("message") or "no message")[:500]
         if code == "VALIDATION_ERROR":
             errors = data.get("errors")
             found = [one for one in errors if isinstance(one, dict)] if isinstance(errors, list) else []
-            raise RefusedAction("; ".join(f"{'.'.join(map(str, one.get('loc', ())))}: {one.get('msg')}" for one in found) or said)
-        advice = f". The server has room for {data.get('max_sessions')} sessions: {ROOM}" if code == "CAPACITY_REACHED" else ""
-        raise OpenEnvError(f"{self.url} answers {what} with {code}: {said}{advice}")
+            places = [list(map(str, one.get("loc") or ())) for one in found]
+            said = "; ".join(f"{'.'.join(place)}: {one.get('msg')}" for place, one in zip(places, found, strict=True)) or said
+            # the code is the same for an observation that the environment itself forms badly
+            if {place[0] for place in places if place} <= set(sent):
+                raise RefusedAction(said)
+        advice = {"CAPACITY_REACHED": f". The server has room for {data.get('max_sessions')} sessions: {ROOM}"}.get(str(code), "")
+        raise OpenEnvError(f"{self.url} answers {what} with {code}: {said}{VALIDATOR if UNSENT in said else advice}")

@@ -1,0 +1,1 @@
+"""Games in the form of other frameworks."""
