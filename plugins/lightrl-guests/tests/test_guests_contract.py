@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lightrl_workshop import contract_tests
+from lightrl_guests import VerifiersEnvironment
+from lightrl_workshop import contract_cases
+from lightrl_workshop.contract_tests import Case
 from openenv_server import dummy_server
 
 URL: list[str] = []
@@ -24,6 +26,15 @@ def on_the_server(folder: Path) -> dict[str, Any]:
     return {"url": URL[0], "action": {"number": "{completion}"}, "observation": "{said}"}
 
 
-test_contract = contract_tests(
-    "lightrl_guests", arguments={"OpenEnv": on_the_server, "TRLEnvironment": {"path": "lightrl_guests.higher_lower.HigherLower"}}
-)
+ARGUMENTS = {
+    "OpenEnv": on_the_server,
+    "TRLEnvironment": {"path": "lightrl_guests.higher_lower.HigherLower"},
+    "VerifiersEnvironment": {"taskset": "planted_verifiers"},
+}
+
+
+@pytest.mark.parametrize("case", contract_cases("lightrl_guests", arguments=ARGUMENTS), ids=str)
+def test_contract(case: Case, tmp_path: Path) -> None:
+    if case.cls is VerifiersEnvironment:
+        pytest.importorskip("verifiers")
+    case.run(tmp_path)
