@@ -54,7 +54,7 @@ def warm_start(out: Path, games: Sequence[str], apart: str, steps: int, seed: in
     return latest(out / "sft") / "policy"
 
 
-def learnt(config: Path, start: Path, out: Path, seed: int) -> Path:
+def learnt(config: Path, start: Path, out: Path, seed: int, *words: object) -> Path:
     """Train a policy by a config, and return the folder of what it became.
 
     Args:
@@ -62,10 +62,11 @@ def learnt(config: Path, start: Path, out: Path, seed: int) -> Path:
         start: the policy's folder.
         out: folder for the log.
         seed: of data order and sampling.
+        *words: further ones of the command line.
     """
     lightrl(
         "fit", "--config", config, *seeded(seed), *logged_to(out / "grpo"), "--model.seed", seed, "--model.policy.path", start,
-        "--model.engine.seed", seed,
+        "--model.engine.seed", seed, *words,
     )  # fmt: skip
     return latest(out / "grpo") / "policy"
 

@@ -1,7 +1,8 @@
-"""A policy with random weights whose tokens are learnt from texts, as a Hugging Face folder."""
+"""Policies with random weights as Hugging Face folders: one whose tokens are learnt from texts, and one whose tokens are words."""
 
 from __future__ import annotations
 
+import re
 import string
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,7 +26,27 @@ def write_policy(folder: Path, texts: Sequence[str], apart: str, seed: int) -> N
         apart: a regular expression; what matches it is not merged with what stands beside it.
         seed: of the weights.
     """
-    tokenizer = _tokenizer(texts, apart)
+    _write(folder, _tokenizer(texts, apart), seed)
+
+
+def write_word_policy(folder: Path, turns: Sequence[str], said: str, seed: int) -> None:
+    """Write tokenizer and weights of a policy to which a whole turn is one token, so that random weights play now and then.
+
+    Args:
+        folder: is made, or written over.
+        turns: what the policy may say, each one token.
+        said: has every word and every character that the game says; other characters are one token, `?`.
+        seed: of the weights.
+    """
+    pattern = "|".join([*map(re.escape, turns), "[A-Za-z]+", "."])
+    names = ["<pad>", "<eos>", *dict.fromkeys([*turns, *sorted({*re.findall(pattern, said), "?"})])]
+    tokenizer = Tokenizer(models.WordLevel({name: number for number, name in enumerate(names)}, unk_token="?"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(pattern), "isolated")
+    tokenizer.decoder = decoders.Fuse()
+    _write(folder, _fast(tokenizer), seed)
+
+
+def _write(folder: Path, tokenizer: PreTrainedTokenizerFast, seed: int) -> None:
     torch.manual_seed(seed)
     config = LlamaConfig(
         vocab_size=len(tokenizer),
@@ -56,6 +77,10 @@ def _tokenizer(texts: Sequence[str], apart: str) -> PreTrainedTokenizerFast:
         show_progress=False,
     )
     inner.train_from_iterator(texts, trainer)
+    return _fast(inner)
+
+
+def _fast(inner: Tokenizer) -> PreTrainedTokenizerFast:
     return PreTrainedTokenizerFast(
         tokenizer_object=inner, pad_token="<pad>", eos_token="<eos>", model_max_length=POSITIONS, clean_up_tokenization_spaces=False
     )

@@ -18,7 +18,7 @@ LARGEST_MESSAGE = 4_000_000
 START = "Is the server started, and `url` its address?"
 UNSENT = "Unable to serialize unknown type: <class 'ValueError'>"
 VALIDATOR = ". OpenEnv cannot send the ValueError of a validator: let that of the action raise pydantic_core.PydanticCustomError"
-ROOM = "start it with max_concurrent_envs of at least the episodes of a rollout (prompts_per_rollout times group_size)"
+ROOM = "start it with max_concurrent_envs of twice the episodes of a rollout (prompts_per_rollout times group_size)"
 
 
 class OpenEnvError(Exception):
