@@ -60,9 +60,7 @@ class DecodedBatch:
 
     def keep(self, rows: Tensor) -> None:
         """Go on with some rows only."""
-        longest = int(self._positions[rows].max())
-        room = self._layers[0][0].shape[2]
-        self._layers = [tuple(part[rows] for part in layer) for layer in self._layers]  # type: ignore[misc]
+        self._layers = [(keys[rows], values[rows], sizes[rows]) for keys, values, sizes in self._layers]
         self._positions = self._positions[rows]
 
     def _attend(self, number: int, query: Tensor, key: Tensor, value: Tensor, scale: float) -> Tensor:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import torch
-from lightrl import Sampling
 from torch import Tensor
 
+from lightrl import Sampling
 from lightrl_bitwise.scoring import logprobs_at, weights_of
 
 

@@ -10,8 +10,8 @@ from typing import Annotated, Literal
 
 import torch
 from annotated_types import Ge, Gt, Le, Lt
-from lightrl import PolicyWeights, Request, Result, RolloutEngine, SampledPolicy, Sampling
 
+from lightrl import PolicyWeights, Request, Result, RolloutEngine, SampledPolicy, Sampling
 from lightrl_bitwise.decoding import DecodedBatch, ReadyWeights
 from lightrl_bitwise.drawing import drawn
 from lightrl_bitwise.trunk import refuse_other_forms

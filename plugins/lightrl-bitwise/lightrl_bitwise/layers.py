@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
-from lightrl_bitwise.sums import as_factor, bits_for, gradient_unit, row_product, rounded, to_multiples
+from lightrl_bitwise.sums import FINER, bits_for, gradient_unit, rounded, row_product, to_multiples
 
 
 class Linear(Function):
@@ -25,8 +25,7 @@ class Linear(Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, weight = ctx.saved_tensors
-        bits = bits_for(weight.shape[0])
-        d_x = rounded(grad, -1, bits) @ rounded(weight, 0, bits) if ctx.needs_input_grad[0] else None
+        d_x = through(grad, weight) if ctx.needs_input_grad[0] else None
         d_weight = _gradient_of_weight(grad, x, ctx.lengths) if ctx.needs_input_grad[1] else None
         d_bias = to_multiples(grad, gradient_unit()).sum(0) if ctx.has_bias and ctx.needs_input_grad[2] else None
         return d_x, d_weight, d_bias, None
@@ -34,13 +33,19 @@ class Linear(Function):
 
 def rounded_weight(weight: Tensor) -> Tensor:
     """A weight as `multiplied` takes it; it can be kept as long as the weight stays as it is."""
-    return as_factor(weight.double())
+    return rounded(weight.double(), -1, bits_for(weight.shape[-1]) - FINER)
 
 
 def multiplied(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """`[T, N]` of `[T, K]` and a rounded weight."""
-    found = as_factor(x) @ weight.mT
+    found = rounded(x, -1, bits_for(x.shape[-1]) + FINER) @ weight.mT
     return found if bias is None else found.add_(bias)
+
+
+def through(grad: Tensor, weight: Tensor) -> Tensor:
+    """`[T, K]`: the gradient of what is multiplied by a weight, of `[T, N]` and `[N, K]`."""
+    bits = bits_for(weight.shape[0])
+    return rounded(grad, -1, bits + FINER) @ rounded(weight, 0, bits - FINER)
 
 
 def _gradient_of_weight(grad: Tensor, x: Tensor, lengths: Sequence[int]) -> Tensor:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
 import torch
-from lightrl import Policy, PolicyOutput, PolicySource
 from torch import Tensor, nn
 
+from lightrl import Policy, PolicyOutput, PolicySource
 from lightrl_bitwise.scoring import ChosenLogProbs
-from lightrl_bitwise.trunk import WholeRows, longest_row, hidden_states, refuse_other_forms
+from lightrl_bitwise.sums import LARGEST_GRADIENT
+from lightrl_bitwise.trunk import WholeRows, hidden_states, longest_row, refuse_other_forms
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
-TOLERANCE = 1e-3
+TOLERANCE = 1e-2
 """Largest difference between log-probs here and those of the model's own forward that is rounding."""
 
 
@@ -31,6 +33,8 @@ class ExactPolicy(Policy):
         # rows are cut by their padded tokens, and a prompt is read for each of its completions
         self.longest_packed = 0
         self._compare()
+        for parameter in self.parameters():
+            parameter.register_post_accumulate_grad_hook(_warn_of_size)
 
     def forward(
         self,
@@ -41,13 +45,15 @@ class ExactPolicy(Policy):
         critic: nn.Module | None = None,
         steering: Mapping[str, Tensor] = NOTHING,
     ) -> PolicyOutput:
-        """Log-probs of the selected tokens; see `Policy.forward`. ValueError: something beside them is asked for."""
+        """Log-probs of the selected tokens; see `Policy.forward`. ValueError: more is asked for, or weights have been rounded."""
         wanted = [*outputs, *steering, *([] if critic is None else ["values"])]
         if wanted:
             raise ValueError(
                 f"BitwisePolicy computes log-probs alone, and a part of the algorithm needs {wanted[0]}: leave that part out, or train the "
                 "base without BitwisePolicy"
             )
+        if self.model.dtype != torch.float64:
+            raise ValueError(f"BitwisePolicy learns in float64, and its weights are {self.model.dtype}: set trainer.precision to 32-true")
         rows, width = mask.shape
         counts = mask.sum(1).tolist()
         # a row with nothing to predict has one token, so that the weights have a part in the result
@@ -60,7 +66,9 @@ class ExactPolicy(Policy):
         before = hidden.index_select(0, number[chosen[:, 0], chosen[:, 1] - 1])
         head = self.model.get_output_embeddings()
         logprobs = ChosenLogProbs.apply(before, head.weight, head.bias, input_ids[mask], temperature, counts).float()
-        return PolicyOutput(logprobs=logprobs.new_zeros(rows * width).index_copy(0, mask.flatten().nonzero()[:, 0], logprobs).view(rows, width))
+        return PolicyOutput(
+            logprobs=logprobs.new_zeros(rows * width).index_copy(0, mask.flatten().nonzero()[:, 0], logprobs).view(rows, width)
+        )
 
     @torch.no_grad()
     def _compare(self) -> None:
@@ -70,11 +78,22 @@ class ExactPolicy(Policy):
         expected = theirs[:, :-1].log_softmax(-1).gather(-1, ids[:, 1:, None])[..., 0]
         found = self(ids, mask).logprobs[:, 1:]
         if not (difference := float((found - expected).abs().max())) <= TOLERANCE:
-            raise ValueError(f"{type(self.model).__name__} gives other log-probs than its blocks by {difference:.2g}, so it does more")
+            raise ValueError(
+                f"{type(self.model).__name__} does more than its blocks say: log-probs differ by {difference:.2g}.\n"
+                "Use the policy without BitwisePolicy"
+            )
+
+
+def _warn_of_size(parameter: Tensor) -> None:
+    if parameter.grad is not None and (largest := float(parameter.grad.abs().max())) > LARGEST_GRADIENT:
+        warnings.warn(
+            f"a gradient is {largest:.3g}, and sums are exact up to {LARGEST_GRADIENT:g}: weights may now depend on how the work is split",
+            stacklevel=2,
+        )
 
 
 class BitwisePolicy(PolicySource):
-    """Another policy with the same log-probs and gradients to the bit, however rows are batched, padded, cut, ordered or spread over ranks.
+    """A policy whose log-probs and gradients are the same to the bit, however rows are batched, cut, ordered or spread over ranks.
 
     Every sum has factors rounded to so few bits that it is exact, and what is exact has no order. Weights are float64.
     """

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.autograd import Function
 
 from lightrl_bitwise.layers import multiplied, rounded_weight
-from lightrl_bitwise.sums import bits_for, gradient_unit, rounded, to_multiples
+from lightrl_bitwise.sums import FINER, bits_for, gradient_unit, rounded, to_multiples
 
 PIECE = 128
 """Tokens of a row whose logits are there at a time, counted from the row's first."""
@@ -50,7 +50,7 @@ class ChosenLogProbs(Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         hidden, weight, bias, targets = ctx.saved_tensors
         wants_hidden, wants_weight, wants_bias = ctx.needs_input_grad[:3]
-        ready, across, bits = rounded_weight(weight), rounded(weight, 0, bits_for(len(weight))), bits_for(len(weight))
+        ready, across, bits = rounded_weight(weight), rounded(weight, 0, bits_for(len(weight)) - FINER), bits_for(len(weight)) + FINER
         d_hidden = torch.empty_like(hidden) if wants_hidden else None
         d_weight = torch.zeros_like(weight) if wants_weight else None
         d_bias = torch.zeros_like(bias) if bias is not None and wants_bias else None

@@ -21,6 +21,10 @@ def bits_for(terms: int) -> int:
     return (BITS - 1 - (terms - 1).bit_length()) // 2
 
 
+FINER = 2
+"""Bits that a number of a token has more than one of a weight: single features of a token are a thousand times the others."""
+
+
 def leading(x: Tensor, dim: int) -> Tensor:
     """The largest power of two in the largest absolute value along a dimension, which stays with size 1; 0 where all are 0."""
     low, high = torch.aminmax(x, dim=dim, keepdim=True)
@@ -80,10 +84,18 @@ def weighted(weights: Tensor, rows: Rows) -> Tensor:
 
 
 GRADIENT_UNIT = 2.0**-44
-"""Gradients of parameters are multiples of this, so that those of rows, micro-batches and ranks add up without rounding to 2^8."""
+"""Gradients of parameters are multiples of this, so that those of rows, micro-batches and ranks add up without rounding."""
+LARGEST_GRADIENT = 2.0**8
+"""Up to here they do."""
 
 
 def gradient_unit() -> float:
-    """The unit on this rank: losses are multiplied by the number of ranks, over which gradients are averaged."""
+    """The unit on this rank: losses are multiplied by the number of ranks, over which gradients are averaged.
+
+    Raises:
+        ValueError: by this number of ranks nothing can be multiplied and divided without rounding.
+    """
     ranks = torch.distributed.get_world_size() if torch.distributed.is_available() and torch.distributed.is_initialized() else 1
+    if ranks & (ranks - 1):
+        raise ValueError(f"BitwisePolicy needs a number of ranks that is a power of two, got {ranks}: set trainer.devices to 1, 2, 4 or 8")
     return GRADIENT_UNIT * ranks

@@ -27,16 +27,19 @@ def refuse_other_forms(model: Any) -> None:
     """Raise ValueError for a causal LM that this file does not compute."""
     config = model.config
     rope = (getattr(config, "rope_parameters", None) or {}).get("rope_type", "default")
-    windows = [block.self_attn for block in getattr(model.base_model, "layers", []) if getattr(block.self_attn, "sliding_window", None)]
+    blocks = getattr(model.base_model, "layers", [])
     found = {
         "it has adapters": hasattr(model, "peft_config"),
         f"it is of the type {config.model_type}, and computed are {', '.join(sorted(TYPES))}": config.model_type not in TYPES,
         f"its rotary positions are {rope}, and computed are {', '.join(sorted(ROPES))}": rope not in ROPES,
         f"its MLP has {getattr(config, 'hidden_act', None)}, and computed is silu": getattr(config, "hidden_act", None) != "silu",
-        "some of its layers see a window only": bool(windows),
+        "some of its blocks see a window only": any(getattr(block.self_attn, "sliding_window", None) for block in blocks),
     }
     if reasons := [reason for reason, holds in found.items() if holds]:
-        raise ValueError(f"lightrl-bitwise cannot compute {type(model).__name__}: {reasons[0]}.\nUse the policy without BitwisePolicy, and TransformersEngine")
+        raise ValueError(
+            f"lightrl-bitwise cannot compute {type(model).__name__}: {reasons[0]}.\n"
+            "Use the policy without BitwisePolicy, and TransformersEngine as model.engine"
+        )
 
 
 def longest_row(model: Any) -> int:
@@ -45,8 +48,10 @@ def longest_row(model: Any) -> int:
 
 
 def hidden_states(model: Any, ids: Tensor, positions: Tensor, multiply: Product, attend: Attend) -> Tensor:
-    """`[T, H]` last hidden states of `[T]` ids at positions of their rows."""
+    """`[T, H]` last hidden states of `[T]` ids at positions of their rows. ValueError: the weights are not on a CPU."""
     trunk = model.base_model
+    if (device := trunk.embed_tokens.weight.device.type) != "cpu":
+        raise ValueError(f"lightrl-bitwise computes on a CPU, and the policy is on {device}: set trainer.accelerator to cpu")
     hidden: Tensor = Embedding.apply(ids, trunk.embed_tokens.weight, trunk.embed_tokens.padding_idx)
     cos, sin = (part[0, :, None] for part in trunk.rotary_emb(hidden, positions[None]))
     for number, block in enumerate(trunk.layers):
@@ -63,7 +68,8 @@ def _block(hidden: Tensor, block: Any, cos: Tensor, sin: Tensor, multiply: Produ
     attention, mlp = block.self_attn, block.mlp
     before = normed(block.input_layernorm, hidden)
     query, key, value = (
-        multiply(module, before).unflatten(-1, (-1, attention.head_dim)) for module in (attention.q_proj, attention.k_proj, attention.v_proj)
+        multiply(module, before).unflatten(-1, (-1, attention.head_dim))
+        for module in (attention.q_proj, attention.k_proj, attention.v_proj)
     )
     if hasattr(attention, "q_norm"):
         query, key = normed(attention.q_norm, query), normed(attention.k_norm, key)
@@ -71,7 +77,7 @@ def _block(hidden: Tensor, block: Any, cos: Tensor, sin: Tensor, multiply: Produ
     hidden = hidden + multiply(attention.o_proj, read.flatten(1))
     between = normed(block.post_attention_layernorm, hidden)
     gate = multiply(mlp.gate_proj, between)
-    # silu has another last bit where a vector of the processor is not full
+    # torch's own silu has another last bit where a vector of the processor is not full
     return hidden + multiply(mlp.down_proj, gate / (1 + (-gate).exp()) * multiply(mlp.up_proj, between))
 
 
