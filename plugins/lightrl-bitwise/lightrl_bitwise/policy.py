@@ -111,12 +111,12 @@ class BitwisePolicy(PolicySource):
         """See `PolicySource.build`. ValueError: the base has a form that is not computed here."""
         policy = self.base.build()
         if type(policy) is not Policy:
-            raise ValueError(f"BitwisePolicy.base gives a {type(policy).__name__}, and whole weights are trained here: name its own base")
+            raise ValueError(f"BitwisePolicy.base gives a {type(policy).__name__}, and here every weight is trained: name its own base")
         return ExactPolicy(policy.model.train(), policy.tokenizer)
 
     def build_lazy(self) -> Policy:
         """ValueError: strategies that cut weights over ranks add gradients up in an order of their own."""
-        raise ValueError("BitwisePolicy needs whole weights on every rank: use --trainer.strategy auto or ddp")
+        raise ValueError("BitwisePolicy needs every weight on every rank: use --trainer.strategy auto or ddp")
 
     def tokenizer(self) -> Any:
         return self.base.tokenizer()
