@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
@@ -67,3 +68,6 @@ class Attention(Function):
         d_query = weighted(d_scores, Rows.of(key, ctx.longest))
         d_key, d_value = weighted(d_scores.mT, Rows.of(query, queries)), weighted(probabilities.mT, Rows.of(grad, queries))
         return d_query, d_key, d_value, None, None, None
+
+
+attention: Callable[..., Tensor] = Attention.apply

@@ -72,7 +72,7 @@ class DecodedBatch:
         width = int(self._positions.max()) + 1
         visible = (torch.arange(width) <= self._positions[:, None])[:, None, None]
         memory = Memory(keys[:, :, :width], Rows(values[:, :, :width], sizes[:, :, :width], new.values.bits))
-        return attended(query.unflatten(1, (key.shape[1], -1)), memory, visible, scale).flatten(1, 2)
+        return attended(query.reshape(len(query), key.shape[1], -1, query.shape[-1]), memory, visible, scale).flatten(1, 2)
 
     def _logits(self, hidden: Tensor) -> Tensor:
         return self._weights.multiply(self._model.get_output_embeddings(), hidden)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -97,3 +97,8 @@ class Embedding(Function):
         if ctx.padding is not None:
             found[ctx.padding] = 0.0
         return None, found, None
+
+
+linear: Callable[..., Tensor] = Linear.apply
+norm: Callable[..., Tensor] = Norm.apply
+embedding: Callable[..., Tensor] = Embedding.apply

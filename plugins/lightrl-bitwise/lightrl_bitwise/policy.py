@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from lightrl import Policy, PolicyOutput, PolicySource
-from lightrl_bitwise.scoring import ChosenLogProbs
+from lightrl_bitwise.scoring import chosen_logprobs
 from lightrl_bitwise.sums import LARGEST_GRADIENT
 from lightrl_bitwise.trunk import WholeRows, hidden_states, longest_row, refuse_other_forms
 
@@ -65,7 +65,7 @@ class ExactPolicy(Policy):
         chosen = mask.nonzero()
         before = hidden.index_select(0, number[chosen[:, 0], chosen[:, 1] - 1])
         head = self.model.get_output_embeddings()
-        logprobs = ChosenLogProbs.apply(before, head.weight, head.bias, input_ids[mask], temperature, counts).float()
+        logprobs = chosen_logprobs(before, head.weight, head.bias, input_ids[mask], temperature, counts).float()
         return PolicyOutput(
             logprobs=logprobs.new_zeros(rows * width).index_copy(0, mask.flatten().nonzero()[:, 0], logprobs).view(rows, width)
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -68,6 +68,9 @@ class ChosenLogProbs(Function):
             if d_bias is not None:
                 d_bias += to_multiples(g, unit).sum(0)
         return d_hidden, d_weight, d_bias, None, None, None
+
+
+chosen_logprobs: Callable[..., Tensor] = ChosenLogProbs.apply
 
 
 def pieces(counts: Sequence[int]) -> Iterator[slice]:

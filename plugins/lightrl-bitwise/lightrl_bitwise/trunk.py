@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from lightrl_bitwise.attention import Attention
-from lightrl_bitwise.layers import Embedding, Linear, Norm
+from lightrl_bitwise.attention import attention
+from lightrl_bitwise.layers import embedding, linear, norm
 
 TYPES = frozenset({"llama", "mistral", "qwen2", "qwen3"})
 """Values of `model_type` whose blocks are of this form."""
@@ -52,7 +52,7 @@ def hidden_states(model: Any, ids: Tensor, positions: Tensor, multiply: Product,
     trunk = model.base_model
     if (device := trunk.embed_tokens.weight.device.type) != "cpu":
         raise ValueError(f"lightrl-bitwise computes on a CPU, and the policy is on {device}: set trainer.accelerator to cpu")
-    hidden: Tensor = Embedding.apply(ids, trunk.embed_tokens.weight, trunk.embed_tokens.padding_idx)
+    hidden = embedding(ids, trunk.embed_tokens.weight, trunk.embed_tokens.padding_idx)
     cos, sin = (part[0, :, None] for part in trunk.rotary_emb(hidden, positions[None]))
     for number, block in enumerate(trunk.layers):
 
@@ -65,26 +65,22 @@ def hidden_states(model: Any, ids: Tensor, positions: Tensor, multiply: Product,
 
 
 def _block(hidden: Tensor, block: Any, cos: Tensor, sin: Tensor, multiply: Product, attend: Callable[..., Tensor]) -> Tensor:
-    attention, mlp = block.self_attn, block.mlp
+    own, mlp = block.self_attn, block.mlp
     before = normed(block.input_layernorm, hidden)
-    query, key, value = (
-        multiply(module, before).unflatten(-1, (-1, attention.head_dim))
-        for module in (attention.q_proj, attention.k_proj, attention.v_proj)
-    )
-    if hasattr(attention, "q_norm"):
-        query, key = normed(attention.q_norm, query), normed(attention.k_norm, key)
-    read = attend(_turned(query, cos, sin), _turned(key, cos, sin), value, attention.scaling)
-    hidden = hidden + multiply(attention.o_proj, read.flatten(1))
+    query, key, value = (multiply(module, before).view(len(before), -1, own.head_dim) for module in (own.q_proj, own.k_proj, own.v_proj))
+    if hasattr(own, "q_norm"):
+        query, key = normed(own.q_norm, query), normed(own.k_norm, key)
+    read = attend(_turned(query, cos, sin), _turned(key, cos, sin), value, own.scaling)
+    hidden = hidden + multiply(own.o_proj, read.flatten(1))
     between = normed(block.post_attention_layernorm, hidden)
     gate = multiply(mlp.gate_proj, between)
     # torch's own silu has another last bit where a vector of the processor is not full
     return hidden + multiply(mlp.down_proj, gate / (1 + (-gate).exp()) * multiply(mlp.up_proj, between))
 
 
-def normed(norm: Any, states: Tensor) -> Tensor:
+def normed(module: Any, states: Tensor) -> Tensor:
     """The output of an RMS norm."""
-    found: Tensor = Norm.apply(states, norm.weight, norm.variance_epsilon)
-    return found
+    return norm(states, module.weight, module.variance_epsilon)
 
 
 def _turned(heads: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
@@ -107,21 +103,20 @@ class WholeRows:
 
     def multiply(self, module: Any, states: Tensor) -> Tensor:
         """See `Product`."""
-        found: Tensor = Linear.apply(states, module.weight, module.bias, self._lengths)
-        return found
+        return linear(states, module.weight, module.bias, self._lengths)
 
     def attend(self, number: int, query: Tensor, key: Tensor, value: Tensor, scale: float) -> Tensor:
         """See `Attend`."""
         shared, width = query.shape[1] // key.shape[1], self._shape[1]
         visible = torch.ones(width, width, dtype=torch.bool).tril_().repeat(shared, 1)[None, None]
         keys, values = self.padded(key[:, :, None]), self.padded(value[:, :, None])
-        read: Tensor = Attention.apply(self.padded(query.unflatten(1, (-1, shared))), keys, values, visible, scale, self._longest)
+        read = attention(self.padded(query.reshape(len(query), -1, shared, query.shape[-1])), keys, values, visible, scale, self._longest)
         # [n, key heads, shared * width, D] to tokens
-        rows = read.unflatten(2, (shared, width)).permute(0, 3, 1, 2, 4).flatten(0, 1)
+        rows = read.reshape(*read.shape[:2], shared, width, -1).permute(0, 3, 1, 2, 4).flatten(0, 1)
         return rows.index_select(0, self._places).flatten(1, 2)
 
     def padded(self, states: Tensor) -> Tensor:
         """`[n, k, shared * width, D]` of `[T, k, shared, D]`, with zeros behind each row."""
         rows, width = self._shape
         full = states.new_zeros(rows * width, *states.shape[1:]).index_copy(0, self._places, states)
-        return full.unflatten(0, (rows, width)).permute(0, 2, 3, 1, 4).flatten(2, 3)
+        return full.view(rows, width, *full.shape[1:]).permute(0, 2, 3, 1, 4).flatten(2, 3)
