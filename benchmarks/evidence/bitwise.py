@@ -40,7 +40,7 @@ class Compared(NamedTuple):
     decode_s: float
     score_s: float
     learn_s: float
-    """Of the forward and backward pass of `learnt` tokens."""
+    """Of the forward and backward pass of `learnt` tokens; only the first batch has one."""
     learnt: int
 
 
@@ -63,12 +63,17 @@ def compared(policy: Policy, engine: RolloutEngine, setting: str, batch: int, ro
     ]
     scored = time.process_time()
     differing = sum(difference != 0 for difference in differences)
-    ids, mask, _ = together([(asked[result.id].context, result) for result in found[:SCORED]])
+    learnt = learn(policy, [(asked[result.id].context, result) for result in found[:SCORED]]) if batch == 0 else 0
+    times = (decoded - begun, scored - decoded, time.process_time() - scored)
+    return Compared(setting, batch, len(differences), differing, max(differences), *times, learnt)
+
+
+def learn(policy: Policy, rows: Sequence[tuple[Sequence[int], Result]]) -> int:
+    """One forward and backward pass; the number of tokens that were scored in it."""
+    ids, mask, _ = together(rows)
     policy(ids, mask).logprobs.sum().backward()
-    learnt = time.process_time() - scored
     policy.zero_grad()
-    times = (decoded - begun, scored - decoded, learnt)
-    return Compared(setting, batch, len(differences), differing, max(differences), *times, int(mask.sum()))
+    return int(mask.sum())
 
 
 @torch.no_grad()
