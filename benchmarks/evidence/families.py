@@ -176,7 +176,7 @@ def page(rows: list[dict[str, Any]]) -> str:
 def note(check: dict[str, Any]) -> str:
     """A property that does not hold, in one line."""
     number = max(value for value in (check["model"], check["ours"], 0.0) if value is not None)
-    shown = "" if math.isinf(number) else f" by {number:.2g}"
+    shown = "" if math.isinf(number) or number == 0 else f" by {number:.2g}"
     return f"{check['name']}: {check['verdict']}{shown}. {check['says']}"
 
 
