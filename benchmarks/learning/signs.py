@@ -2,8 +2,8 @@
 
     python -m benchmarks.learning.signs --seed 0 --out runs/signs
 
-The game is `lightrl_guests/examples/signs.py`: a sign says which of six doors is the right one, in four rooms. The policy reads it and says a
-number, and each is one token to it. The evaluation plays 2,000 games that no training has seen, at temperature 1. It needs `verifiers`.
+The game is `lightrl_guests/examples/signs.py`: a sign says which of six doors is the right one, in four rooms. The policy reads it and says
+a number, and each is one token to it. The evaluation plays 2,000 games that no training has seen, at temperature 1. It needs `verifiers`.
 """
 
 # ruff: noqa: T201
