@@ -74,7 +74,7 @@ ARGUMENTS: dict[str, tuple[Callable[[Any], bool], Refusal]] = {
     ),
     "model_registry": (
         lambda value: value is None,
-        Refusal("checkpoints are not uploaded", "lightrl export, and an upload of the folder that it writes"),
+        Refusal("checkpoints are not uploaded", "lightrl export --push owner/name, of lightrl-hub"),
     ),
 }  # fmt: skip
 """By argument of the Trainer: which values are accepted, and the refusal of others."""

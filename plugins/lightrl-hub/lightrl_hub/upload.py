@@ -1,4 +1,4 @@
-"""What is pushed where: checks that send nothing, and one commit with exactly the files of a folder."""
+"""Pushes a folder: checks that send nothing, and one commit with exactly the files of a folder."""
 
 from __future__ import annotations
 

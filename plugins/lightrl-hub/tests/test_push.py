@@ -1,4 +1,4 @@
-"""What is pushed to the hub is what the command says: tried against a stand-in of the hub's API on this machine."""
+"""What is pushed to the hub is what the command says: tried against a dummy of the hub's API on this machine."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from huggingface_hub import ModelCard, constants
 
 from lightrl import TinyPolicy
 
-_spec = importlib.util.spec_from_file_location("stand_in", Path(__file__).with_name("stand_in.py"))
+_spec = importlib.util.spec_from_file_location("dummy_hub", Path(__file__).with_name("dummy_hub.py"))
 assert _spec is not None
 assert _spec.loader is not None
-stand_in = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(stand_in)
+dummy_hub = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(dummy_hub)
 
 
 @pytest.fixture
 def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Any]:
-    with stand_in.running_hub() as hub:
+    with dummy_hub.running_hub() as hub:
         monkeypatch.setattr(constants, "ENDPOINT", hub.address)
         monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
         # files in chunks go to servers of their own
         monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True)
         monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(tmp_path / "no_token"))
-        monkeypatch.setenv("HF_TOKEN", stand_in.TOKEN)
+        monkeypatch.setenv("HF_TOKEN", dummy_hub.TOKEN)
         yield hub
 
 
@@ -65,7 +65,7 @@ def test_export_and_push_sends_the_bytes_of_the_folder_and_nothing_else(
     total = sum(map(len, contents(Path("out")).values()))
     assert f"To {hub.address}/owner/name (private, new): {len(contents(Path('out')))} files, {total:,} bytes" in answer.out
     assert f"Pushed: {hub.address}/owner/name" in answer.out
-    assert stand_in.TOKEN not in answer.out + answer.err
+    assert dummy_hub.TOKEN not in answer.out + answer.err
     card = ModelCard.load("out/README.md")
     assert card.data.license == "unknown"
     assert card.data.library_name == "transformers"

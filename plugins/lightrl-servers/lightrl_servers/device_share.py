@@ -31,7 +31,7 @@ class Room:
     total: float
     """Of the device."""
     in_use: float
-    """By the trainer and whoever else is there, before the server starts."""
+    """By the trainer and other processes, before the server starts."""
     to_come: float
     """Of gradients and optimizer, which are not there before the first step."""
     weights: float
