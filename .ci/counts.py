@@ -21,7 +21,7 @@ CHAIN = (WALK, ROOT / "lightrl" / "training" / "policy_module.py")
 """The files of the classes that the module of online training is made of."""
 LIMITS = {
     "lines of lightrl": 35_987,
-    "lines of lightrl and plugins": 62_720,
+    "lines of lightrl and plugins": 62_722,
     "files of lightrl": 296,
     "files of lightrl under 50 lines": 42,
     "files over 300 lines": 0,

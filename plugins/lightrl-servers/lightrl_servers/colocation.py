@@ -6,7 +6,6 @@ import os
 from collections.abc import Sequence
 
 import torch
-from lightning.pytorch.utilities import rank_zero_info
 
 from lightrl import PolicyWeights
 from lightrl_servers.device_share import GB, GIVEN_BACK, give_back_cached, memory_in_use, room_beside
@@ -46,6 +45,9 @@ class Colocation:
 
     def words(self, given: Sequence[str]) -> list[str]:
         """Words for the server beside those of the config; a ValueError if these name a larger share than there is room."""
+        # to list plugins imports engines, and Lightning takes seconds
+        from lightning.pytorch.utilities import rank_zero_info
+
         words = self._dialect.share_words(self.room, given, self._keep)
         rank_zero_info(f"{self._dialect.program.title} shares the device with the policy: {self.room.told} ({' '.join(words)})")
         return words
