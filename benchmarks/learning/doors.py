@@ -12,7 +12,6 @@ each is one token to it. The evaluation plays 2,000 games that no training has s
 from __future__ import annotations
 
 import os
-import statistics
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -23,7 +22,7 @@ from lightrl_guests import OpenEnv, examples
 
 from benchmarks import config_file
 from benchmarks.demo_run import cpu_seconds, write_summary
-from benchmarks.learning.games import episodes, learnt, seed_and_out
+from benchmarks.learning.games import learnt, mean_reward, seed_and_out
 from benchmarks.learning.random_policy import write_word_policy
 
 CONFIG = config_file("grpo_doors")
@@ -44,7 +43,7 @@ def main() -> None:
     with served() as url:
         policy = learnt(CONFIG, start, out, seed, "--model.environment.url", url)
         seconds = cpu_seconds() - before
-        first, last = mean_reward(url, start, seed), mean_reward(url, policy, seed)
+        first, last = held_out(url, start, seed), held_out(url, policy, seed)
     summary = {
         "seed": seed,
         "start_reward": round(first, 3),
@@ -72,16 +71,10 @@ def served() -> Iterator[str]:
         server.wait()
 
 
-def mean_reward(url: str, policy: Path, seed: int) -> float:
-    """Play games that no training has seen."""
+def held_out(url: str, policy: Path, seed: int) -> float:
+    """The mean reward in games that no training has seen."""
     game = OpenEnv(url, {"door": "{completion}"}, observation="{sign}:", chat=False, max_turns=4)
-    found = []
-    for begin in range(0, GAMES, AT_ONCE):
-        names = [f"held out {number}" for number in range(begin, min(begin + AT_ONCE, GAMES))]
-        found += episodes(policy, game, DOORS, names, seed + begin)
-    if failures := [str(episode.failure) for episode in found if episode.failure is not None]:
-        raise SystemExit(f"{len(failures)} of {GAMES} games have failed; the first: {failures[0]}")
-    return statistics.fmean(sum(reward or 0.0 for reward in episode.rewards) for episode in found)
+    return mean_reward(policy, game, DOORS, [f"held out {number}" for number in range(GAMES)], seed, AT_ONCE)
 
 
 if __name__ == "__main__":

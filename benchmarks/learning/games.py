@@ -98,6 +98,20 @@ def episodes(policy: Path, game: Environment, stop: Sequence[str], ids: Sequence
     return rollouts.rollout([Prompt(id=chosen, text="") for chosen in ids], 1).episodes
 
 
+def mean_reward(policy: Path, game: Environment, stop: Sequence[str], ids: Sequence[str], seed: int, at_once: int) -> float:
+    """The mean over games of the rewards that a game gives, each added up over its turns; so many are played at a time.
+
+    Raises:
+        SystemExit: a game has failed.
+    """
+    found = list[Episode]()
+    for begin in range(0, len(ids), at_once):
+        found += episodes(policy, game, stop, ids[begin : begin + at_once], seed + begin)
+    if failures := [str(episode.failure) for episode in found if episode.failure is not None]:
+        raise SystemExit(f"{len(failures)} of {len(ids)} games have failed; the first: {failures[0]}")
+    return statistics.fmean(sum(reward or 0.0 for reward in episode.rewards) for episode in found)
+
+
 def mean_and_error(values: Sequence[float]) -> tuple[float, float]:
     """A mean and its standard error."""
     return statistics.fmean(values), statistics.stdev(values) / math.sqrt(len(values))

@@ -11,7 +11,6 @@ a number, and each is one token to it. The evaluation plays 2,000 games that no 
 from __future__ import annotations
 
 import os
-import statistics
 import sys
 from pathlib import Path
 
@@ -20,7 +19,7 @@ from transformers import AutoTokenizer
 
 from benchmarks import config_file
 from benchmarks.demo_run import cpu_seconds, write_summary
-from benchmarks.learning.games import episodes, learnt, seed_and_out
+from benchmarks.learning.games import learnt, mean_reward, seed_and_out
 from benchmarks.learning.random_policy import write_word_policy
 
 CONFIG = config_file("grpo_doors")
@@ -48,7 +47,7 @@ def main() -> None:
     environment = {"class_path": "VerifiersEnvironment", "init_args": {"taskset": TASKSET, "max_turns": 4}}
     policy = learnt(CONFIG, start, out, seed, "--model.environment", environment)
     seconds = cpu_seconds() - before
-    first, last = mean_reward(start, seed), mean_reward(policy, seed)
+    first, last = held_out(start, seed), held_out(policy, seed)
     summary = {
         "seed": seed,
         "start_reward": round(first, 3),
@@ -61,13 +60,10 @@ def main() -> None:
     print(f"means of {GAMES} games at temperature 1; seconds of processor time of the training")
 
 
-def mean_reward(policy: Path, seed: int) -> float:
-    """Play games that no training has seen."""
+def held_out(policy: Path, seed: int) -> float:
+    """The mean reward in games that no training has seen."""
     game = VerifiersEnvironment(TASKSET, max_turns=4)
-    found = episodes(policy, game, DOORS, [str(TRAINED + number) for number in range(GAMES)], seed)
-    if failures := [str(episode.failure) for episode in found if episode.failure is not None]:
-        raise SystemExit(f"{len(failures)} of {GAMES} games have failed; the first: {failures[0]}")
-    return statistics.fmean(sum(reward or 0.0 for reward in episode.rewards) for episode in found)
+    return mean_reward(policy, game, DOORS, [str(TRAINED + number) for number in range(GAMES)], seed, GAMES)
 
 
 if __name__ == "__main__":
