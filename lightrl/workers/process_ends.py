@@ -90,24 +90,21 @@ class CtrlC(KeyboardInterrupt):
 @contextmanager
 def ctrl_c_marked() -> Iterator[None]:
     """Within, Ctrl-C raises `CtrlC` where it would raise KeyboardInterrupt. It reaches the main thread alone."""
-    typed = signal.getsignal(signal.SIGINT)
-    if not callable(typed) or threading.current_thread() is not threading.main_thread():
+    # another handler may change what the next Ctrl-C does, which could come while this one takes its place
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler or threading.current_thread() is not threading.main_thread():
         yield
         return
 
     def mark(number: int, frame: FrameType | None) -> None:
-        try:
-            typed(number, frame)
-        except KeyboardInterrupt:
-            raise CtrlC from None
+        raise CtrlC
 
     signal.signal(signal.SIGINT, mark)
     try:
         yield
     finally:
-        # the handler may have put another one in its place
+        # the code may have put another one in its place
         if signal.getsignal(signal.SIGINT) is mark:
-            signal.signal(signal.SIGINT, typed)
+            signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def kill(pid: int) -> None:

@@ -46,6 +46,14 @@ def test_a_handler_that_gives_way_to_another_one_stays_away() -> None:
     assert signal.getsignal(signal.SIGINT) is signal.SIG_DFL, "the next Ctrl-C ends the process"
 
 
+def test_a_handler_of_another_is_never_replaced_so_that_no_ctrl_c_comes_between() -> None:
+    def ends_after_the_rollout(number: int, frame: object) -> None:
+        """Is not run."""
+
+    signal.signal(signal.SIGINT, ends_after_the_rollout)
+    assert answered(lambda: signal.getsignal(signal.SIGINT)).value is ends_after_the_rollout
+
+
 def test_low_in_another_thread_every_interrupt_is_the_codes_own() -> None:
     answers: list[Answer] = []
     thread = threading.Thread(target=lambda: answers.append(answered(own)))

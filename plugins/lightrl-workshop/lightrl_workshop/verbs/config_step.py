@@ -64,7 +64,7 @@ MODEL: dict[str, Any] = {
 def one_step(file: Path, kept: Set[type[Any]] = frozenset()) -> int:
     """Make one step of a config, or one short rollout, with these classes as they are; gives the steps made.
 
-    Policy, teacher, engine, rewards, a critic from a folder and prompts from files give way to tiny ones.
+    Policy, teacher, engine, rewards, a critic from a folder, an environment at a url and prompts from files give way to tiny ones.
     """
     return _step(read_words(["--config", str(file)]), kept)[0]
 
@@ -134,16 +134,24 @@ def _smallest(resolved: Resolved, kept: Set[type[Any]]) -> dict[str, Any]:
     rewards = model.value("rewards") if "rewards" in model.takes else None
     if replaced := {name: REWARD for name, reward in (rewards or {}).items() if reward.cls not in kept}:
         small["rewards"] = replaced
+    asks = _asks_a_server(model, kept)
+    if asks:
+        small |= {"environment": "SingleTurn", "rewards": {"parity": REWARD}}
     data: dict[str, Any] = {"validation_size": 2} if resolved.data.value("validation_size") else {}
     if resolved.data.value("validation") is not None:
         data["validation"] = None
-    if isinstance(train, Choice) and train.cls.__name__ in FILES and train.cls not in kept:
+    if asks or (isinstance(train, Choice) and train.cls.__name__ in FILES and train.cls not in kept):
         sorting = "DigitSorting" if online or model.cls.__name__ == "SupervisedFineTuning" else "SortedPairs"
         data["train"] = {"class_path": sorting, "init_args": {"length": 3, "examples": 200}}
     elif isinstance(train, Choice) and (fewer := _fewer_examples(train, kept)):
         data["train"] = fewer
     lasts = {"rollouts": 1, "trainer": TRAINER} if online else {"trainer": {**TRAINER, "max_steps": 1}}
     return {**lasts, "model": small, "data": data}
+
+
+def _asks_a_server(model: Choice, kept: Set[type[Any]]) -> bool:
+    environment = model.value("environment") if "environment" in model.takes else None
+    return environment is not None and environment.cls not in kept and "url" in environment.takes
 
 
 def _policy(model: Choice, cls: type[PolicySource]) -> dict[str, Any]:
