@@ -27,6 +27,7 @@ def lines_of(folder: Path, *words: str) -> tuple[int, dict[str, dict[str, object
 
 
 @pytest.mark.thorough
+@pytest.mark.rare
 def test_all_that_a_cpu_can_show_is_shown(tmp_path: Path) -> None:
     status, lines = lines_of(tmp_path)
     assert {name for name, line in lines.items() if line["verdict"] == "not run"} == NEEDS_A_GPU
