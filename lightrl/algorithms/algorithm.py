@@ -75,7 +75,7 @@ class Algorithm(Declared):
     in nats) exceeds 1.5 times this; that minibatch makes no step. null: never."""
     old_logprobs: Literal["auto", "rollout", "recompute"] = "auto"
     """`rollout` takes the engine's own log-probs as the old ones; `recompute` runs the trainer's forward. `auto` recomputes where layers
-    compute in two bytes, so that rounding alone would move ratios beyond a clip, and where a correction compares both; else it does not."""
+    compute in two bytes, unless a single step has them anyway, and where a correction compares both; else it does not."""
 
     @property
     def parts(self) -> dict[str, Part]:

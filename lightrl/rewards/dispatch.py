@@ -35,9 +35,10 @@ class Dispatcher(CallLoop[Call]):
         return "score()"
 
     async def answer_one(self, call: Call) -> Answer:
+        asked = wait_exception(lambda error: min(LONGEST_ASKED, float(getattr(error, "retry_after", None) or 0.0)))
         retrying = AsyncRetrying(
             stop=stop_after_attempt(self._reward.retries + 1),
-            wait=wait_random_exponential(multiplier=FIRST_PAUSE, max=LONGEST_PAUSE) + wait_exception(_asked_pause),
+            wait=wait_random_exponential(multiplier=FIRST_PAUSE, max=LONGEST_PAUSE) + asked,
             retry=retry_if_exception_type(self._reward.transient),
             reraise=True,
         )
@@ -52,7 +53,3 @@ class Dispatcher(CallLoop[Call]):
 
     async def _scored(self, call: Call) -> PlainScore:
         return plain_score(await self._reward.score(call.prompt, call.completion, **call.columns))
-
-
-def _asked_pause(error: BaseException) -> float:
-    return min(LONGEST_ASKED, float(getattr(error, "retry_after", None) or 0.0))

@@ -12,8 +12,10 @@ from lightrl_workshop import SmallDigits, quiet_trainer
 
 from benchmarks.evidence.real_sized import RealSizedPolicy
 from lightrl import (
+    GAE,
     DecoupledClip,
     DigitSorting,
+    Entropy,
     FrozenReference,
     GroupRelative,
     GroupSampler,
@@ -24,12 +26,13 @@ from lightrl import (
     TinyPolicy,
     TransformersEngine,
     TruncatedImportance,
+    ValueHead,
 )
 from lightrl.callbacks.alarms import Alarms
 from lightrl.ops.agreement import Limits
 from lightrl.rollout.hosting.policy_outline import PolicyOutline
 from lightrl.training.online.policy_learner import PolicyLearner
-from lightrl.training.online.predictions import recomputes, said
+from lightrl.training.online.predictions import old_from, said
 from lightrl.training.setup.precision import check_precision
 
 
@@ -182,23 +185,81 @@ def test_w3_a_healthy_run_in_bf16_raises_no_alarm_on_the_first_pass(precision: s
     assert not alarms.raised
 
 
+class Dear(TransformersEngine):
+    """An engine whose log-probs are not exact."""
+
+    exact_logprobs = False
+
+
 @pytest.mark.parametrize(
-    ("old", "ahead", "dtype", "corrected", "expected"),
+    ("given", "ahead", "dtype", "expected"),
     [
-        ("auto", 0, torch.float32, False, False),
-        ("auto", 0, torch.bfloat16, False, True),
-        ("auto", 1, torch.bfloat16, False, False),
-        ("auto", 1, torch.bfloat16, True, True),
-        ("auto", 0, torch.float32, True, True),
-        ("rollout", 0, torch.bfloat16, False, False),
-        ("recompute", 0, torch.float32, False, True),
+        ({}, 0, torch.float32, "engine"),
+        ({}, 0, torch.bfloat16, "step"),
+        ({"minibatches": 2}, 0, torch.bfloat16, "pass"),
+        ({"epochs": 2}, 0, torch.bfloat16, "pass"),
+        ({"kl": KLPenalty(loss_coefficient=0.1)}, 0, torch.bfloat16, "pass"),
+        ({"watched": Entropy()}, 0, torch.bfloat16, "pass"),
+        ({"critic": ValueHead(), "advantage": GAE()}, 0, torch.bfloat16, "pass"),
+        ({}, 1, torch.bfloat16, "engine"),
+        ({"correction": TruncatedImportance()}, 1, torch.bfloat16, "pass"),
+        ({"correction": TruncatedImportance()}, 0, torch.bfloat16, "pass"),
+        ({"correction": TruncatedImportance()}, 0, torch.float32, "pass"),
+        ({"old_logprobs": "rollout"}, 0, torch.bfloat16, "engine"),
+        ({"old_logprobs": "recompute"}, 0, torch.float32, "pass"),
+        ({"old_logprobs": "recompute"}, 0, torch.bfloat16, "pass"),
     ],
+    ids=str,
 )
-def test_old_log_probs_are_recomputed_where_rounding_is_as_large_as_a_clip(
-    old: str, ahead: int, dtype: torch.dtype, corrected: bool, expected: bool
+def test_old_log_probs_are_the_trainers_where_rounding_is_as_large_as_a_clip(
+    given: dict[str, Any], ahead: int, dtype: torch.dtype, expected: str
 ) -> None:
-    correction = TruncatedImportance() if corrected else None
-    algorithm = GroupRelative(old_logprobs=old, correction=correction)  # type: ignore[arg-type]
-    assert recomputes(algorithm, TransformersEngine(), ahead, dtype) is expected
+    algorithm = GroupRelative(**given)
+    assert old_from(algorithm, TransformersEngine(), ahead, dtype) == expected
     told = said(algorithm, TransformersEngine(), ahead, dtype)
-    assert (told is not None) == (old == "auto" and dtype == torch.bfloat16)
+    decided = "old_logprobs" not in given and dtype == torch.bfloat16
+    assert (told is not None) == (decided and expected != "step"), "what costs nothing is not worth a sentence"
+
+
+@pytest.mark.parametrize(("given", "expected"), [({}, "step"), ({"old_logprobs": "rollout"}, "pass"), ({"minibatches": 2}, "pass")])
+def test_log_probs_that_are_not_exact_are_never_the_old_ones(given: dict[str, Any], expected: str) -> None:
+    assert old_from(GroupRelative(**given), Dear(), 0, torch.float32) == expected
+
+
+class CountingLearner(PolicyLearner):
+    def outputs(self, *arguments: Any, **options: Any) -> Any:
+        self.module.passes += 1
+        return super().outputs(*arguments, **options)
+
+
+class Counting(PolicyOptimization):
+    """Counts the trainer's passes over micro-batches, and keeps the largest deviation of a ratio from 1."""
+
+    learner_class = CountingLearner
+    passes, deviation = 0, 0.0
+
+    def on_train_batch_end(self, *arguments: Any) -> None:
+        self.deviation = max(self.deviation, float(self.numbers["ratio/max_deviation"]))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_single_step_in_bf16_makes_one_pass_whose_ratios_are_1() -> None:
+    found: dict[str, tuple[Counting, torch.Tensor]] = {}
+    for old in ("auto", "recompute"):
+        torch.manual_seed(0)
+        module = Counting(
+            policy=TinyPolicy(hidden=32, layers=2, dtype="bfloat16"),
+            algorithm=GroupRelative(sampler=GroupSampler(group_size=4), old_logprobs=old),  # type: ignore[arg-type]
+            rewards={"digits": SmallDigits()},
+            engine=TransformersEngine(max_new_tokens=8),
+            prompts_per_rollout=8,
+            micro_batch_tokens=100,
+            optimizer=lambda p: torch.optim.AdamW(p, lr=1e-3),
+        )
+        quiet_trainer(precision="bf16-true", max_epochs=2).fit(module, datamodule=PromptData(train=DigitSorting(examples=40)))
+        found[old] = module, torch.cat([weights.detach().flatten().float() for weights in module.policy.parameters()])
+    (own, weights), (anew, expected) = found["auto"], found["recompute"]
+    assert own.deviation == 0
+    assert own.passes < anew.passes
+    # the steps differ by what rounding in micro-batches of other widths does to the ratios
+    assert float((weights - expected).norm() / expected.norm()) < 2e-3

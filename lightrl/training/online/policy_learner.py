@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -141,12 +142,12 @@ class PolicyLearner(Learner, Networks):
         """Minibatches of the present rollout, of whole groups or of rows, shuffled anew in each pass."""
         return minibatches_of(batch, passes, self.algorithm, (self.seed, self.rollout))
 
-    def update(self, minibatch: TrainingBatch, limits: Limits) -> bool:
-        """One optimizer step; False if the policy has moved far enough and the rest of the rollout is to be left."""
+    def update(self, minibatch: TrainingBatch, limits: Limits, old_is_present: bool = False) -> bool:
+        """One optimizer step, whose own log-probs may be the old ones; False if the rest of the rollout is to be left: KL is too large."""
         with compared_at_hand(self.policy, self.algorithm, self.algorithm.outputs):
-            return self._update(minibatch, limits)
+            return self._update(minibatch, limits, old_is_present)
 
-    def _update(self, minibatch: TrainingBatch, limits: Limits) -> bool:
+    def _update(self, minibatch: TrainingBatch, limits: Limits, old_is_present: bool) -> bool:
         algorithm, adapter, ledger = self.algorithm, self.adapter, self.ledger
         before = Minibatch(minibatch, PolicyOutput(minibatch.old_logprobs), self.steps, adapter)
         minibatch = prepared(before, algorithm, lambda rows: current_output(rows, algorithm.outputs, self))
@@ -159,7 +160,8 @@ class PolicyLearner(Learner, Networks):
         fresh = bool((rows.policy_version == self.steps).all())
 
         def loss_of(micro: TrainingBatch) -> MicroBatchLoss:
-            return loss.share(micro, self.outputs(micro, loss.tokens(micro), algorithm.outputs))
+            output = self.outputs(micro, loss.tokens(micro), algorithm.outputs)
+            return loss.share(replace(micro, old_logprobs=output.logprobs.detach()) if old_is_present else micro, output)
 
         step = self.step_on(rows, loss_of, self._too_far)
         # to look at the numbers is to wait for the device

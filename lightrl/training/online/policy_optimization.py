@@ -107,7 +107,7 @@ class PolicyOptimization(PolicyModule):
         """Old and reference log-probs and values if a part needs them, KL in the reward, token weights, advantages."""
         algorithm, collector, adapter = self.algorithm, self.collector, self.learner.adapter
         with self.ledger.phase("logprobs"):
-            predictions = predict(scored, self.learner, collector.engine, collector.recomputes)
+            predictions = predict(scored, self.learner, collector.engine, collector.old_from == "pass")
         with self.ledger.phase("reward"):
             experience, of_rewards = experience_of(scored, RolloutRewards.of(collector.rewards, scored), algorithm, predictions)
             batch, of_advantages = with_advantages(experience, algorithm, adapter, adapter.rank)
@@ -121,7 +121,7 @@ class PolicyOptimization(PolicyModule):
         learner, before = self.learner, self.trainer.global_step
         with self.ledger.phase("optimize"):
             for minibatch in learner.minibatches(batch, learner.passes):
-                if not learner.update(minibatch, self.collector.agreement_limits):
+                if not learner.update(minibatch, self.collector.agreement_limits, self.collector.old_from == "step"):
                     break
             for minibatch in learner.minibatches(batch, learner.critic_passes):
                 learner.update_critic(minibatch)

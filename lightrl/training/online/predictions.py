@@ -1,6 +1,6 @@
 """Old log-probs, values and reference log-probs of every sampled token, before the first optimizer step on a rollout.
 
-The old log-probs are those of the engine that sampled, or the trainer's own, of one more forward pass.
+The old log-probs are those of the engine that sampled, or the trainer's own: of one more forward pass, unless the only step's has them.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -17,6 +18,7 @@ from lightrl.algorithms.extras import GIVEN, logprobs_of
 from lightrl.parts.engine import RolloutEngine
 from lightrl.parts.output import OLD
 from lightrl.parts.sampler import Sampler
+from lightrl.parts.step_part import StepPart
 from lightrl.policy.policy import Policy
 from lightrl.training.online.networks import compared_at_hand
 from lightrl.training.online.policy_learner import PolicyLearner
@@ -124,29 +126,31 @@ def _refuse_incomparable(algorithm: Algorithm, engine: RolloutEngine) -> None:
         )
 
 
-def recomputes(algorithm: Algorithm, engine: RolloutEngine, ahead: int, dtype: torch.dtype) -> bool:
-    """Whether the trainer computes the old log-probs.
+def old_from(algorithm: Algorithm, engine: RolloutEngine, ahead: int, dtype: torch.dtype) -> Literal["engine", "pass", "step"]:
+    """Where the old log-probs come from: the engine, a pass of the trainer over the rollout, or the pass of the only step on it.
 
-    With `auto` it does where a correction compares them with the engine's, and where rounding alone would move ratios as far as a clip lets
-    them: in dtypes of two bytes. Rollouts that are made ahead keep the engine's, so that the ratio shows how old their weights are.
+    With `auto` they are the trainer's where a correction compares both, and in two bytes, where rounding moves ratios as far as a clip lets
+    them; rollouts that are made ahead keep the engine's, so that the ratio shows how old their weights are. A single step's own log-probs
+    are the old ones, with ratios of 1, unless a part asks for them before.
     """
-    known = engine.exact_logprobs and engine.comparable_logprobs and algorithm.sampler.samples_all
-    if not known or algorithm.old_logprobs != "auto":
-        return not known or algorithm.old_logprobs == "recompute"
-    return algorithm.correction is not None or (dtype.itemsize < COARSE and not ahead)
+    if not (engine.comparable_logprobs and algorithm.sampler.samples_all) or algorithm.old_logprobs == "recompute":
+        return "pass"
+    rounded = dtype.itemsize < COARSE and not ahead
+    if engine.exact_logprobs and (algorithm.old_logprobs == "rollout" or not (rounded or algorithm.correction)):
+        return "engine"
+    preparing = any(isinstance(part, StepPart) and part.gives for part in algorithm.parts.values())
+    asked = preparing or algorithm.references or algorithm.old_outputs or algorithm.critic or algorithm.kl or algorithm.correction
+    once = algorithm.epochs * algorithm.minibatches == 1 and algorithm.old_logprobs == "auto" and not ahead
+    return "step" if once and not asked else "pass"
 
 
 def said(algorithm: Algorithm, engine: RolloutEngine, ahead: int, dtype: torch.dtype) -> str | None:
     """A sentence for the start of a run whose precision has decided; None: it has not."""
     if algorithm.old_logprobs != "auto" or dtype.itemsize >= COARSE or not engine.exact_logprobs:
         return None
+    told = {
+        "pass": "so the old ones take one more forward pass over each rollout. algorithm.old_logprobs: rollout takes the engine's",
+        "engine": "and rollouts made ahead keep them: some ratios are beyond a clip before the first step. Set algorithm.correction",
+    }.get(old_from(algorithm, engine, ahead, dtype))
     name = str(dtype).removeprefix("torch.")
-    if recomputes(algorithm, engine, ahead, dtype):
-        return (
-            f"In {name} the engine's log-probs differ from the trainer's by rounding, so the old log-probs are computed anew: one more "
-            "forward pass over each rollout. algorithm.old_logprobs: rollout takes the engine's"
-        )
-    return (
-        f"In {name} the engine's log-probs differ from the trainer's by rounding, and rollouts that are made ahead keep them as the old "
-        "ones: some ratios are beyond the clip before the first step. Set algorithm.correction to have them computed anew"
-    )
+    return told and f"In {name} the engine's log-probs differ from the trainer's by rounding, {told}"

@@ -24,7 +24,7 @@ from lightrl.run_end import RunEndedError
 from lightrl.training.evaluating.collector import Collector
 from lightrl.training.evaluating.evaluator import report_episodes
 from lightrl.training.online.policy_learner import PolicyLearner
-from lightrl.training.online.predictions import recomputes, said
+from lightrl.training.online.predictions import old_from, said
 from lightrl.training.online.rollouts_ahead import RolloutsAhead, check_ahead
 from lightrl.training.reports.run_ledger import RunLedger
 from lightrl.types import JSON, Prompt, Rollout, ScoredRollout
@@ -72,9 +72,9 @@ class RolloutCollector(Collector):
         return self.learner.algorithm.sampler.collect(RunCollection(self, ranks, ledger))
 
     @property
-    def recomputes(self) -> bool:
-        """The old log-probs are the trainer's own."""
-        return recomputes(self.learner.algorithm, self.engine, self.ahead.ahead, self.learner.compute_dtype)
+    def old_from(self) -> str:
+        """Where the old log-probs come from; see `old_from`."""
+        return old_from(self.learner.algorithm, self.engine, self.ahead.ahead, self.learner.compute_dtype)
 
     @property
     def said(self) -> str | None:

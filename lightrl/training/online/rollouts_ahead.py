@@ -17,7 +17,7 @@ from lightrl.algorithms.algorithm import Algorithm
 from lightrl.parts.engine import RolloutEngine
 from lightrl.ranks import Ranks
 from lightrl.strategies.adapter import SideGroup
-from lightrl.training.online.predictions import recomputes
+from lightrl.training.online.predictions import old_from
 from lightrl.training.reports.run_ledger import RunLedger
 from lightrl.training.reports.statistics import Report
 from lightrl.types import ScoredRollout
@@ -151,7 +151,7 @@ def check_ahead(ahead: int, engine: RolloutEngine, algorithm: Algorithm) -> None
             f"process of its own (model.engine: {{class_path: ProcessEngine, init_args: {{engine: {name}}}}}), or set rollouts_ahead to 0"
         )
     # the dtype decides nothing where rollouts are made ahead
-    if ahead and recomputes(algorithm, engine, ahead, torch.float32) and algorithm.correction is None:
+    if ahead and algorithm.correction is None and old_from(algorithm, engine, ahead, torch.float32) != "engine":
         warnings.warn(
             f"model.rollouts_ahead is {ahead}, so the weights that sample a rollout are older than those that learn from it, and the old "
             "log-probs are the trainer's: nothing in the loss makes up for it. Set algorithm.correction, for example TruncatedImportance, "
