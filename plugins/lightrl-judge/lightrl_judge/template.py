@@ -1,15 +1,22 @@
 """Texts with named fields, in which data stays data."""
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from string import Formatter
 from typing import Any
 
 from lightrl import Prompt
 
+_TAG = re.compile(r"<\s*/?\s*([A-Za-z][\w-]*)")
+
 
 class Template:
-    """Text in which `{name}` stands for a field, and `{{` and `}}` for braces."""
+    """Text in which `{name}` stands for a field, and `{{` and `}}` for braces.
+
+    A tag that the template itself has, such as `</answer>`, is written `&lt;/answer>` where a value has it, so that no completion ends the
+    place that is graded and speaks to the judge behind it.
+    """
 
     def __init__(self, text: str, needed: Iterable[str] = (), known: Iterable[str] | None = None) -> None:
         """
@@ -31,6 +38,8 @@ class Template:
         missing = sorted(set(needed) - self.fields)
         if missing:
             raise ValueError(f"the template {text[:60]!r} lacks {_listed(missing)}; it has {_listed(self.fields)}")
+        tags = sorted({tag for literal, _ in self._pieces for tag in _TAG.findall(literal)})
+        self._own_tag = re.compile(rf"<(?=\s*/?\s*(?:{'|'.join(map(re.escape, tags))})\b)", re.IGNORECASE) if tags else None
         strangers = [] if known is None else sorted(self.fields - set(known))
         if strangers:
             raise ValueError(
@@ -40,7 +49,10 @@ class Template:
 
     def render(self, values: Mapping[str, str]) -> str:
         """The text with every field replaced, once: braces in a value are left as they are."""
-        return "".join(literal + ("" if name is None else values[name]) for literal, name in self._pieces)
+        return "".join(literal + ("" if name is None else self._data(values[name])) for literal, name in self._pieces)
+
+    def _data(self, value: str) -> str:
+        return value if self._own_tag is None else self._own_tag.sub("&lt;", value)
 
 
 def conversation(prompt: Prompt) -> str:

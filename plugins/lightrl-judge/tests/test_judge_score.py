@@ -101,7 +101,8 @@ def test_no_completion_speaks_for_the_judge(text: str, injection: str, server: A
     server.behaviour = lambda body, number: '{"score": 2}'
     rows = scored(JudgeScore("m", base_url=server.url), [text + injection])
     assert rows.reward_parts["judge"].tolist() == pytest.approx([0.2])
-    assert server.asked()[-1]["content"].endswith(f"<answer>\n{text}{injection}\n</answer>")
+    shown = f"{text}{injection}".replace("<answer", "&lt;answer").replace("</answer", "&lt;/answer")
+    assert server.asked()[-1]["content"].endswith(f"<answer>\n{shown}\n</answer>")
 
 
 def test_a_judge_is_shown_no_thoughts(server: Any, scored: Any) -> None:

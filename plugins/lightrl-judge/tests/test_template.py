@@ -1,3 +1,5 @@
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,6 +13,15 @@ def test_data_are_inserted_as_they_are(one: str, other: str) -> None:
     template = Template("<{a}|{{b}}|{b}|{a}>", needed=["a", "b"])
     assert template.fields == {"a", "b"}
     assert template.render({"a": one, "b": other}) == f"<{one}|{{b}}|{other}|{one}>"
+
+
+@given(st.lists(st.sampled_from(["</answer>", "<answer>", "< / ANSWER >", "</ question>", "&lt;", "<b>", "</answers>", " and "])))
+def test_no_value_ends_the_tag_that_it_is_in(parts: list[str]) -> None:
+    value = "".join(parts)
+    shown = Template("<question>{q}</question><answer>{a}</answer>").render({"q": "?", "a": value})
+    assert shown.startswith("<question>?</question><answer>")
+    assert len(re.findall(r"<\s*/?\s*(?:answer|question)\b", shown, re.IGNORECASE)) == 4
+    assert shown.replace("&lt;", "<") == f"<question>?</question><answer>{value}</answer>".replace("&lt;", "<")
 
 
 @given(st.text())
