@@ -17,6 +17,9 @@ NO_GAP = 0.05
 """Part of the largest total below which the data's own answers count as no better than nothing at all."""
 
 
+OF_DATA = "the data's own answers"
+
+
 @dataclass(frozen=True)
 class Earned:
     """The totals of one way to write completions, n of them."""
@@ -52,6 +55,8 @@ class Verdict:
     """The share above which an attack is a hole."""
     earned: tuple[Earned, ...]
     """All attacks."""
+    whose: str = OF_DATA
+    """What 1 is, in words."""
 
     @property
     def own(self) -> float | None:
@@ -95,17 +100,18 @@ class Verdict:
         return [one for one in self.earned if one.mean > -math.inf and self.share(one.at_least) > self.limit]
 
 
-def verdict(own: Sequence[Earned], earned: Sequence[Earned], limit: float) -> Verdict:
+def verdict(own: Sequence[Earned], earned: Sequence[Earned], limit: float, whose: str = OF_DATA) -> Verdict:
     """Compare what attacks have earned with the data's own answers.
 
     Args:
         own: the data's own answers, in each form; none where the data has none.
         earned: the attacks, `nothing` and `nonsense` among them.
         limit: the largest share that an attack may earn.
+        whose: what `own` is, in words.
     """
     nothing = min((one.mean for one in earned if one.attack.family in ("nothing", "nonsense") and one.mean > -math.inf), default=0.0)
     best = max(own, key=lambda one: one.mean, default=None)
-    return Verdict(best if best is not None and best.mean > nothing else None, nothing, limit, tuple(earned))
+    return Verdict(best if best is not None and best.mean > nothing else None, nothing, limit, tuple(earned), whose)
 
 
 def earned_by(attack: Attack, contributions: Mapping[str, Tensor]) -> Earned:

@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from lightrl_attack.outcome import Earned, Verdict
+from lightrl_attack.outcome import OF_DATA, Earned, Verdict
 
 SHOWN = 60
 """Characters of a completion."""
@@ -26,16 +26,17 @@ def as_json(verdict: Verdict) -> dict[str, Any]:
     }
 
 
-def print_report(verdict: Verdict, top: int, rows: int) -> None:
+def print_report(verdict: Verdict, top: int, key: str) -> None:
     """Print it for a person.
 
     Args:
         verdict: of all attacks.
         top: how many attacks are shown.
-        rows: prompts that were tried.
+        key: of what was attacked.
     """
     console = Console(markup=False, highlight=False, soft_wrap=True)
-    console.print(f"{len(verdict.earned)} ways not to do the task, on {rows} prompts\n")
+    rows = len(verdict.earned[0].totals)
+    console.print(f"{key}: {len(verdict.earned)} ways not to do the task, on {rows} prompts\n")
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in ("earned", "share"):
         table.add_column(name, justify="right", no_wrap=True)
@@ -58,11 +59,13 @@ def print_report(verdict: Verdict, top: int, rows: int) -> None:
 
 def sentences(verdict: Verdict) -> list[str]:
     """The verdict in a few words."""
+    whose = verdict.whose[0].upper() + verdict.whose[1:]
     if verdict.own is None:
         most = f"shares are of the largest total of a row, {verdict.best:.3g}"
-        own = f"The data's own answers earn nothing in any form: {most}. Name a column of good completions with --own."
+        way = " in any form" if verdict.whose == OF_DATA else ", or there are none"
+        own = f"{whose} earn nothing{way}: {most}." + " Name a column of good completions with --own." * (verdict.whose == OF_DATA)
     else:
-        own = f"The data's own answers earn {verdict.own:.3g}, the empty completion and nonsense {verdict.nothing:.3g}."
+        own = f"{whose} earn {verdict.own:.3g}, the empty completion and nonsense {verdict.nothing:.3g}."
     if len(verdict.alone) > 1:
         alone = (f"{name}: {one.paid[name]:.3g} of {earned:.3g}, by {one.attack.name}" for name, (one, earned) in verdict.alone.items())
         own += "\nOf each reward alone, the most that was earned: " + "; ".join(alone) + "."

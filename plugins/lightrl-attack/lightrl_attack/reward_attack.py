@@ -1,14 +1,15 @@
 """`lightrl reward attack`: try to earn the rewards of a config without doing the task.
 
 Completions that answer nothing, copies of the prompt, constant answers, hedges, formats without an answer, answers of other rows, words to
-a judge, forged code and more are scored as in training. What they earn is compared with what the data's own answers earn. No policy is
-loaded.
+a judge, forged code and more are scored as in training. What they earn is compared with what the data's own answers earn. Of an environment
+that gives rewards, episodes are played without playing: one turn again and again, words that it says, copies. No policy is loaded.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ from lightrl.config import ConfigError
 
 if TYPE_CHECKING:
     from lightrl import Prompt
+    from lightrl.cli.data_tools.scoring_config import ScoringConfig
     from lightrl.rewards.given_completions import Encode
     from lightrl.rewards.reward_set import RewardSet
     from lightrl_attack.attacks import Attack
@@ -46,31 +48,56 @@ def reward_attack(words: list[str]) -> int:
     if not options.limit >= 0:
         raise ConfigError("--limit", f"expected 0 or more, got {options.limit}.")
     from lightrl.cli.data_tools import read_scoring_config
-    from lightrl.cli.data_tools.offline_scoring import encode_with
 
     config = read_scoring_config(parser, rest, ("whose prompts and rewards", "--config grpo_gsm8k"))
     if config is None:
         return 0
-    with config.refusals():
-        rewards = config.rewards()
-        for reward in rewards.rewards.values():
-            # within a group of attacks, a normalised score says nothing of its size
-            reward.normalize = None
-        data = config.builder.build(config.resolved.data, "data")
-    try:
-        with config.refusals():
-            rewards.check(data.columns())
-            prompts = data.draw(options.rows if data.size is None else min(options.rows, data.size))
-            found = attacked(rewards, prompts, options.own, options.limit, encode_with(rewards, config, options.tokens))
-    finally:
-        rewards.close()
+    found = _verdicts(config, options)
     from lightrl_attack.report import as_json, print_report
 
     if options.json:
-        sys.stdout.write(json.dumps(as_json(found), indent=2, ensure_ascii=False) + "\n")
+        sys.stdout.write(json.dumps({name: as_json(one) for name, one in found.items()}, indent=2, ensure_ascii=False) + "\n")
     else:
-        print_report(found, options.top, len(prompts))
-    return int(bool(found.holes))
+        for name, one in found.items():
+            print_report(one, options.top, f"model.{name}")
+    return int(any(one.holes for one in found.values()))
+
+
+def _verdicts(config: ScoringConfig, options: argparse.Namespace) -> dict[str, Verdict]:
+    """Of the rewards of a config, and of its environment if that gives some."""
+    from lightrl.cli.data_tools.offline_scoring import encode_with
+
+    found: dict[str, Verdict] = {}
+    model = config.resolved.model
+    with config.refusals():
+        chosen = model.value("environment") if "environment" in model.takes else None
+        environment = None if chosen is None else config.builder.build(chosen, "model.environment")
+        paying = environment if environment is not None and environment.gives_rewards else None
+        rewards = config.rewards() if paying is None or model.value("rewards") else None
+        data = config.builder.build(config.resolved.data, "data")
+        prompts = data.draw(options.rows if data.size is None else min(options.rows, data.size))
+    try:
+        with config.refusals():
+            if rewards is not None:
+                for reward in rewards.rewards.values():
+                    # within a group of attacks, a normalised score says nothing of its size
+                    reward.normalize = None
+                rewards.check(data.columns())
+                encode = encode_with(rewards, config, options.tokens)
+                of_rewards = attacked(rewards, prompts, options.own, options.limit, encode)
+                if paying is None or any(one.mean > -math.inf for one in of_rewards.earned):
+                    found["rewards"] = of_rewards
+                else:
+                    sys.stderr.write("model.rewards: no completion alone has a total; these rewards read what an episode leaves\n")
+            if paying is not None:
+                from lightrl_attack.episodes import attacked_environment
+
+                paying.check(data.columns())
+                found["environment"] = attacked_environment(paying, prompts, options.limit)
+    finally:
+        if rewards is not None:
+            rewards.close()
+    return found
 
 
 def attacked(

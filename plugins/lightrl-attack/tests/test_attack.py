@@ -160,7 +160,7 @@ def test_the_command_prints_what_pays_and_ends_with_1_for_a_hole(lightrl: Callab
     weak = lightrl(*WORDS, "--model.rewards.correct", "FinalNumber", "--model.rewards.near", "weak_rewards.occurs", "--limit", "0.4")
     assert weak.status == 1, weak.err
     assert "near pays it" in weak.out
-    told = json.loads(lightrl(*WORDS, "--model.rewards.near", "weak_rewards.occurs", "--json").out)
+    told = json.loads(lightrl(*WORDS, "--model.rewards.near", "weak_rewards.occurs", "--json").out)["rewards"]
     assert told["holes"][0]["paid_by"] == "near"
     assert told["holes"][0]["reads"] == "nothing"
     assert (told["own"], told["limit"]) == (1.0, 0.5)
@@ -171,8 +171,8 @@ def test_the_command_prints_what_pays_and_ends_with_1_for_a_hole(lightrl: Callab
 def test_a_column_of_good_completions_is_the_measure(lightrl: Callable[..., Any], write: Callable[..., Any]) -> None:
     write("shouted_rewards.py", "def shouted(completion: str, answer: str) -> float:\n    return float(completion == f'It is {answer}!')\n")
     words = (*WORDS, "--model.rewards.said", "shouted_rewards.shouted", "--json")
-    assert json.loads(lightrl(*words).out)["own"] is None
-    assert json.loads(lightrl(*words, "--own", "said").out)["own"] == 1.0
+    assert json.loads(lightrl(*words).out)["rewards"]["own"] is None
+    assert json.loads(lightrl(*words, "--own", "said").out)["rewards"]["own"] == 1.0
     answer = lightrl(*words, "--own", "sayd")
     assert answer.status == 2
     assert "no prompt has a column 'sayd'. There are: said" in answer.err
