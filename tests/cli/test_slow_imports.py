@@ -31,7 +31,7 @@ WORDS = {
     "algorithms": [],
 }
 """The words after a verb that needs others than a config."""
-QUICK = {"push"}
+QUICK = {"push", "recommend"}
 """Verbs that import nothing slow."""
 STOPPED = 99
 ROOT = Path(__file__).parents[2]
