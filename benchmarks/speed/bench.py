@@ -22,9 +22,13 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.demo_run import write_summary
+from benchmarks.peer_environment import make_environment
 from benchmarks.speed.bench_cases import EXAMPLES, EXPECTED_S, ROLLOUTS, ROUNDS
 from benchmarks.speed.bench_meter import PHASES
-from benchmarks.speed.bench_sides import CASES, SIDES, Bench
+from benchmarks.speed.bench_sides import CASES, OWN, SIDES, TRL, Bench
+
+MADE = Path("runs/bench")
+"""Where the environment of each side is made."""
 
 WANTED = {
     "ratio_skewed": (4.0, max),
@@ -36,6 +40,14 @@ WANTED = {
     "overhead_ms": (15.0, min),
     "first_rollout_s": (8.0, min),
     "rss_ratio_15m": (1.0, min),
+    "ratio_smollm2": (3.0, max),
+    "ratio_smollm2_lora": (3.0, max),
+    "ratio_smollm2_sft": (1.8, max),
+    "ratio_smollm2_dpo": (1.8, max),
+    "training_share": (0.75, max),
+    "generate_32": (2.1, max),
+    "generate_8": (2.0, max),
+    "generate_1": (1.5, max),
 }
 """What the project wants of each figure, and on which side of it the figure should lie."""
 Found = dict[str, list[dict[str, Any]]]
@@ -48,19 +60,20 @@ def cost(name: str, found: dict[str, Any]) -> float:
         return sum(step["seconds"] for step in found["steps"])
     if name == "logprobs":
         return float(found["cpu_s"])
-    steps = _counted(name, found)
+    steps = counted(name, found)
     return 1e6 * sum(step["seconds"] for step in steps) / sum(step["tokens"] for step in steps)
 
 
 def phases(name: str, found: dict[str, Any]) -> dict[str, float]:
     """Milliseconds of a step in each phase, and in none of them."""
-    steps = _counted(name, found)
+    steps = counted(name, found)
     spent = {phase: 1e3 * statistics.median(step[phase] for step in steps) for phase in PHASES}
     own = 1e3 * statistics.median(step["seconds"] - sum(step[phase] for phase in PHASES) for step in steps)
     return {**spent, "own": own}
 
 
-def _counted(name: str, found: dict[str, Any]) -> list[dict[str, float]]:
+def counted(name: str, found: dict[str, Any]) -> list[dict[str, float]]:
+    """The steps of a run after those that warm it up."""
     warm = (ROLLOUTS | EXAMPLES)[name].warm
     steps: list[dict[str, float]] = found["steps"][warm:]
     return steps
@@ -137,38 +150,65 @@ def missed(summary: dict[str, Any]) -> list[str]:
     return said
 
 
+def options(title: str | None, cases: Sequence[str], out: Path) -> argparse.ArgumentParser:
+    """The command line of a comparison."""
+    parser = argparse.ArgumentParser(description=title, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=5, help="interleaved runs of each side")
+    parser.add_argument("--only", nargs="+", choices=cases, default=cases, metavar="CASE", help=f"of {', '.join(cases)}")
+    parser.add_argument("--core", type=int, default=max(os.sched_getaffinity(0)), help="on which everything runs")
+    parser.add_argument("--out", type=Path, default=out, help="folder for everything that is written")
+    for side, name in (("trl", "TRL"), ("lightrl", "lightrl")):
+        parser.add_argument(f"--{side}", type=Path, help=f"environment of {name}, taken as it is [{MADE / side}, which is made]")
+    return parser
+
+
+def bench_of(arguments: argparse.Namespace, model: Path = Path()) -> Bench:
+    """The comparison that a command line describes; environments that it does not name are made, unless they are there.
+
+    Args:
+        arguments: of `options`.
+        model: the GGUF file of the cases with a real policy.
+    """
+    out, environments = arguments.out.absolute(), []
+    out.mkdir(parents=True, exist_ok=True)
+    for side, requirements in zip(SIDES, (TRL, OWN), strict=True):
+        named = getattr(arguments, side)
+        environments.append((named or MADE / side).absolute())
+        if named is None:
+            make_environment(environments[-1], requirements)
+    return Bench(out, *environments, frozenset({arguments.core}), model)
+
+
+def run_round(bench: Bench, names: Sequence[str], number: int, found: dict[str, Found]) -> None:
+    """Run cases on both sides, one after the other, and add what the meter wrote."""
+    for name in names:
+        for side in SIDES if number % 2 else reversed(SIDES):
+            found[name][side].append(bench.measure(name, side, number))
+        trl, own = (cost(name, found[name][side][-1]) for side in SIDES)
+        print(f"round {number + 1}: {name}: TRL {trl:.4g}, lightrl {own:.4g}: {trl / own:.2f} times", flush=True)
+
+
+def write_figures(out: Path, said: dict[str, Any], rounds: dict[str, int]) -> dict[str, Any]:
+    """Print and write the summary: what has been measured, and what earlier commands have measured in the same folder."""
+    written = out / "summary.json"
+    earlier = json.loads(written.read_text()) if written.exists() else {}
+    summary: dict[str, Any] = earlier | said | {"rounds": earlier.get("rounds", {}) | rounds, "machine": machine()}
+    write_summary(out, summary)
+    return summary
+
+
 def main() -> int:
     """Measure, print, write; 1 if a figure is not as wanted."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=5, help="interleaved runs of each side")
-    parser.add_argument("--only", nargs="+", choices=CASES, default=CASES, metavar="CASE", help=f"of {', '.join(CASES)}")
-    parser.add_argument("--core", type=int, default=max(os.sched_getaffinity(0)), help="on which everything runs")
-    parser.add_argument("--out", type=Path, default=Path("runs/bench"), help="folder for everything that is written")
-    for side, title in (("trl", "TRL"), ("lightrl", "lightrl")):
-        parser.add_argument(f"--{side}", type=Path, help=f"environment of {title}; made if it is not there [OUT/{side}]")
-    arguments = parser.parse_args()
-    out = arguments.out.absolute()
-    out.mkdir(parents=True, exist_ok=True)
-    environments = [(getattr(arguments, side) or out / side).absolute() for side in SIDES]
-    bench = Bench(out, *environments, frozenset({arguments.core}))
-    bench.install()
+    arguments = options(__doc__, CASES, MADE).parse_args()
+    bench = bench_of(arguments)
     rounds = {name: min(arguments.rounds, ROUNDS.get(name, arguments.rounds)) for name in arguments.only}
     print(plan(bench, rounds), flush=True)
     found: dict[str, Found] = {name: {side: [] for side in SIDES} for name in arguments.only}
     for number in range(arguments.rounds):
-        for name in arguments.only:
-            if number >= rounds[name]:
-                continue
-            for side in SIDES if number % 2 else reversed(SIDES):
-                found[name][side].append(bench.measure(name, side, number))
-            trl, own = (cost(name, found[name][side][-1]) for side in SIDES)
-            print(f"round {number + 1}: {name}: TRL {trl:.4g}, lightrl {own:.4g}: {trl / own:.2f} times", flush=True)
-    summary = {key: value for name in arguments.only for key, value in figures(name, found[name]).items()}
-    written = out / "summary.json"
-    earlier = json.loads(written.read_text()) if written.exists() else {}
-    summary = earlier | summary | {"rounds": earlier.get("rounds", {}) | rounds, "machine": machine()}
-    write_summary(out, summary)
-    (out / "table.md").write_text(table(summary, CASES))
+        run_round(bench, [name for name in arguments.only if number < rounds[name]], number, found)
+    said = {key: value for name in arguments.only for key, value in figures(name, found[name]).items()}
+    summary = write_figures(bench.out, said, rounds)
+    (bench.out / "table.md").write_text(table(summary, CASES))
     print(table(summary, CASES))
     print("\n".join(missed(summary)) or "every figure is as wanted")
     return int(bool(missed(summary)))

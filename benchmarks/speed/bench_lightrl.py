@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import ROOT
-from benchmarks.speed.bench_cases import LR, SORT6, Examples, Rollouts
+from benchmarks.speed.bench_cases import LR, REAL, SORT6, Examples, Rollouts
 
 ADAMW = "torch.optim.AdamW"
 """Fused, as TRL's trainers have it by default."""
@@ -19,16 +19,17 @@ FOLDER_LOGGER = "lightning.pytorch.loggers.TensorBoardLogger"
 
 def rollout_config(case: Rollouts, policy: Path, prompts: Path, out: Path) -> dict[str, Any]:
     """GRPO on the prompts of a case."""
+    source = class_of("PretrainedPolicy", path=str(policy))
     return run_config(out, "benchmarks.speed.bench_watch.Watch", {"max_epochs": case.steps, "check_val_every_n_epoch": case.steps + 1}) | {
         "model": {
-            "policy": class_of("PretrainedPolicy", path=str(policy)),
+            "policy": source if case.lora is None else class_of("LoraPolicy", base=source, r=case.lora),
             "algorithm": grpo(case.group, "SymmetricClip"),
             "rewards": {"noise": "benchmarks.speed.bench_reward.noise"},
             "engine": class_of("TransformersEngine", max_new_tokens=case.cap),
             "prompts_per_rollout": case.prompts,
             "optimizer": class_of(ADAMW, lr=LR, weight_decay=0.0, fused=True),
         },
-        "data": {"train": class_of("JsonLines", path=str(prompts), answer=None, chat=False)},
+        "data": {"train": class_of("JsonLines", path=str(prompts), answer=None, chat=case.size == REAL)},
     }
 
 
@@ -54,7 +55,7 @@ def sort6_config(policy: Path, prompts: Path, out: Path, seed: int) -> dict[str,
 
 def examples_config(case: Examples, policy: Path, examples: Path, out: Path) -> dict[str, Any]:
     """Supervised fine-tuning, preferences or a reward model on given texts."""
-    pairs = class_of("JsonLines", path=str(examples), answer="completion", chat=False)
+    pairs = class_of("JsonLines", path=str(examples), answer="completion", chat=case.size == REAL)
     kinds: dict[str, tuple[str, dict[str, Any]]] = {
         "sft": ("SupervisedFineTuning", {}),
         "sft_packed": ("SupervisedFineTuning", {}),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import random
+import shutil
 import sys
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,15 +14,15 @@ from typing import Any
 
 from benchmarks import ROOT, config_file
 from benchmarks.demo_run import latest, logged_to, seeded
-from benchmarks.peer_environment import make_environment
 from benchmarks.speed import bench_lightrl as ours
-from benchmarks.speed.bench_cases import EXAMPLES, LOGPROBS, ROLLOUTS
+from benchmarks.speed.bench_cases import EXAMPLES, LOGPROBS, REAL_CASES, ROLLOUTS
 from benchmarks.speed.bench_policy import write_examples, write_policy, write_prompts
+from benchmarks.speed.bench_real import write_real_data, write_real_policy
 
 HERE = Path(__file__).parent
 TRL, OWN = ROOT / "benchmarks" / "trl.txt", ROOT / "benchmarks" / "lightrl.txt"
 SIDES = ("trl", "lightrl")
-CASES = (*ROLLOUTS, "sort6", "logprobs", *EXAMPLES)
+CASES = tuple(name for name in (*ROLLOUTS, "sort6", "logprobs", *EXAMPLES) if name not in REAL_CASES)
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,8 @@ class Bench:
     """The environment of lightrl."""
     cores: frozenset[int]
     """On which the measured process runs."""
+    model: Path = Path()
+    """The GGUF file of the cases with a real policy."""
 
     @cached_property
     def code(self) -> str:
@@ -42,12 +45,8 @@ class Bench:
         digest = hashlib.sha256()
         for file in sorted([*(ROOT / "lightrl").rglob("*.py"), *HERE.glob("bench_*.py"), TRL, OWN]):
             digest.update(file.read_bytes())
+        digest.update(str(self.model).encode())
         return digest.hexdigest()
-
-    def install(self) -> None:
-        """Make both environments, unless they are there."""
-        make_environment(self.trl, TRL)
-        make_environment(self.own, OWN)
 
     def prepare(self, name: str, seed: int) -> tuple[Path, Path]:
         """Policy and data of a case, written if they are not there."""
@@ -56,6 +55,8 @@ class Bench:
         folder.mkdir(parents=True, exist_ok=True)
         if name == "sort6":
             return self._sorted_start(seed)
+        if name in REAL_CASES:
+            return self._real_start(name)
         if not data.exists():
             if name in EXAMPLES:
                 write_policy(policy, EXAMPLES[name].size, None)
@@ -73,7 +74,7 @@ class Bench:
         """Run a case on one side.
 
         Args:
-            name: one of `CASES`.
+            name: one of `CASES` or `REAL_CASES`.
             side: one of `SIDES`.
             round_number: counts the interleaved runs; also the seed of those that learn.
 
@@ -98,6 +99,9 @@ class Bench:
             ours.run(own, ours.examples_config(EXAMPLES[name], policy, data, out), out, cores)
         else:
             ours.run(own, ours.rollout_config(ROLLOUTS[name], policy, data, out), out, cores)
+        if name in REAL_CASES:
+            # checkpoints of more than a GB each
+            shutil.rmtree(out / "run", ignore_errors=True)
         (out / "code.txt").write_text(self.code)
         return self._found(out)
 
@@ -109,6 +113,14 @@ class Bench:
     def _found(self, out: Path) -> dict[str, Any]:
         found: dict[str, Any] = json.loads((out / "meter.json").read_text())
         return found
+
+    def _real_start(self, name: str) -> tuple[Path, Path]:
+        policy, data = self.out / "policies" / self.model.stem, self.out / name / "data.jsonl"
+        if not policy.exists():
+            write_real_policy(policy, self.model)
+        if not data.exists():
+            write_real_data(data, (ROLLOUTS | EXAMPLES)[name])
+        return policy, data
 
     def _sorted_start(self, seed: int) -> tuple[Path, Path]:
         folder = self.out / "sort6" / f"sft-{seed}"

@@ -12,7 +12,7 @@ from datasets import load_dataset
 from transformers import TrainerCallback
 from trl import DPOConfig, DPOTrainer, GRPOConfig, GRPOTrainer, RewardConfig, RewardTrainer, SFTConfig, SFTTrainer
 
-from benchmarks.speed.bench_cases import EXAMPLES, LOGPROBS, LR, ROLLOUTS, SORT6, Examples, Rollouts
+from benchmarks.speed.bench_cases import EXAMPLES, LOGPROBS, LR, REAL, ROLLOUTS, SORT6, Examples, Rollouts
 from benchmarks.speed.bench_meter import Meter, cpu_of_all
 from benchmarks.speed.bench_reward import noise
 
@@ -35,10 +35,10 @@ def run_rollouts(case: Rollouts, policy: Path, prompts: Path, out: Path) -> None
     """GRPO on the prompts of a case."""
     meter, first = Meter(), list[float]()
 
-    def score(completions: list[str], completion_ids: list[list[int]], **_: Any) -> list[float]:
+    def score(completions: list[Any], completion_ids: list[list[int]], **_: Any) -> list[float]:
         first.append(cpu_of_all())
         meter.tokens += sum(map(len, completion_ids))
-        return [noise(completion) for completion in completions]
+        return [noise(completion[0]["content"] if case.size == REAL else completion) for completion in completions]
 
     config = GRPOConfig(
         output_dir=str(out / "run"),
@@ -51,9 +51,8 @@ def run_rollouts(case: Rollouts, policy: Path, prompts: Path, out: Path) -> None
         learning_rate=LR,
         **CPU,
     )
-    trainer = GRPOTrainer(
-        str(policy), score, config, load_dataset("json", data_files=str(prompts), split="train"), callbacks=[Steps(meter)]
-    )
+    data = _rows(prompts, case.size)
+    trainer = GRPOTrainer(str(policy), score, config, data, callbacks=[Steps(meter)], peft_config=_adapters(case))
     _watch(meter, trainer)
     trainer.train()
     meter.steps[0]["first_rollout_s"] = first[0]
@@ -99,7 +98,7 @@ def run_sort6(policy: Path, prompts: Path, out: Path, seed: int) -> None:
 
 def run_examples(case: Examples, policy: Path, examples: Path, out: Path) -> None:
     """Supervised fine-tuning, preferences or a reward model on given texts."""
-    data, meter = load_dataset("json", data_files=str(examples), split="train"), Meter()
+    data, meter = _rows(examples, case.size), Meter()
     common = {
         "output_dir": str(out / "run"),
         "max_steps": case.steps,
@@ -141,8 +140,23 @@ def run_logprobs(policy: Path, prompts: Path, out: Path) -> None:
     measured(loss, trainer.model, LOGPROBS, out)
 
 
-def _rows(file: Path) -> Any:
-    return load_dataset("json", data_files=str(file), split="train")
+def _adapters(case: Rollouts) -> Any:
+    if case.lora is None:
+        return None
+    from peft import LoraConfig
+
+    # alpha as LoraPolicy has it by default
+    return LoraConfig(r=case.lora, lora_alpha=32, target_modules="all-linear", task_type="CAUSAL_LM")
+
+
+def _rows(file: Path, size: str | None = None) -> Any:
+    found = load_dataset("json", data_files=str(file), split="train")
+    return found.map(_turns) if size == REAL else found
+
+
+def _turns(row: dict[str, str]) -> dict[str, list[dict[str, str]]]:
+    """A row whose texts are turns of a chat."""
+    return {name: [{"role": "user" if name == "prompt" else "assistant", "content": text}] for name, text in row.items()}
 
 
 def _count_tokens(meter: Meter, trainer: Any, case: Examples) -> None:

@@ -58,24 +58,24 @@ def generate_run(policy: Policy, prompts: list[Prompt], group: int, cap: int, de
     """Generates with `model.generate`; returns the number of real tokens."""
     batch: dict[str, Any] = policy.tokenizer([p.text for p in prompts], return_tensors="pt", padding=True, padding_side="left").to(device)
     batch = {key: value.repeat_interleave(group, 0) for key, value in batch.items() if key != "token_type_ids"}
-    begin = batch["input_ids"].shape[1]
+    begin, eos, pad = batch["input_ids"].shape[1], policy.eos_token_id, policy.tokenizer.pad_token_id
 
     def run() -> int:
         policy.model.eval()
-        out = policy.model.generate(**batch, do_sample=True, max_new_tokens=cap, top_k=0, eos_token_id=1, pad_token_id=0)
-        ended = (out[:, begin:] == 1).int().cumsum(1)
+        out = policy.model.generate(**batch, do_sample=True, max_new_tokens=cap, top_k=0, eos_token_id=eos, pad_token_id=pad)
+        ended = (out[:, begin:] == eos).int().cumsum(1)
         return int((ended.cumsum(1) <= 1).sum())
 
     return run
 
 
-def speed(run: Callable[[], int], device: str) -> float:
+def speed(run: Callable[[], int], device: str, clock: Callable[[], float] = time.perf_counter) -> float:
     """Real tokens per second of one run."""
-    start = time.perf_counter()
+    start = clock()
     tokens = run()
     if device == "cuda":
         torch.cuda.synchronize()
-    return tokens / (time.perf_counter() - start)
+    return tokens / (clock() - start)
 
 
 def main() -> None:

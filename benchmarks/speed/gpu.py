@@ -25,9 +25,9 @@ import torch
 
 from benchmarks import ROOT
 from benchmarks.demo_run import write_summary
+from benchmarks.peer_environment import make_environment
 from benchmarks.speed import bench_lightrl as ours
 from benchmarks.speed.bench_policy import digits
-from benchmarks.speed.bench_sides import make_environment
 from benchmarks.speed.gpu_cases import LR, PEAK_TFLOPS, SHAPES, STEPS, WARM, Shape, write_shape
 
 SIDES = ("lightrl", "trl", "trl_vllm")

@@ -1,4 +1,4 @@
-"""Puts what `make bench` and `make bench CASE=growth` have measured last into docs/speed.md: `python -m benchmarks.speed.speed_page`."""
+"""Puts what `make bench` with its cases `real` and `growth` has measured into docs/speed.md: `python -m benchmarks.speed.speed_page`."""
 
 from __future__ import annotations
 
@@ -23,16 +23,19 @@ def filled(page: str, mark: str, text: str) -> str:
 def main() -> None:
     """Write the page."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--runs", type=Path, default=Path("runs"), help="folder with the folders bench and growth")
+    parser.add_argument("--runs", type=Path, default=Path("runs"), help="folder with the folders bench, real and growth")
     runs = parser.parse_args().runs
     page = PAGE.read_text()
-    if (runs / "bench" / "summary.json").exists():
-        summary = json.loads((runs / "bench" / "summary.json").read_text())
+    for mark in ("bench", "real"):
+        if not (runs / mark / "summary.json").exists():
+            continue
+        summary = json.loads((runs / mark / "summary.json").read_text())
         keys = ("overhead_ms", "overhead_ms_trl", "first_rollout_s", "first_rollout_s_trl", "logprobs_extra_gb", "logprobs_extra_gb_trl")
         own = "".join(f"* `{key}`: {summary[key]}\n" for key in keys if key in summary)
         rounds = ", ".join(f"{name} {count}" for name, count in summary["rounds"].items())
-        said = f"Machine: {summary['machine']}. Rounds: {rounds}."
-        page = filled(page, "bench", "\n\n".join([said, (runs / "bench" / "table.md").read_text().strip(), own]))
+        policy = f" Policy: {summary['model']}." if "model" in summary else ""
+        said = f"Machine: {summary['machine']}.{policy} Rounds: {rounds}."
+        page = filled(page, mark, "\n\n".join([said, (runs / mark / "table.md").read_text().strip(), own]))
     if (runs / "growth" / "table.md").exists():
         page = filled(page, "growth", (runs / "growth" / "table.md").read_text())
         shutil.copy(runs / "growth" / "growth.png", PLOT)
