@@ -102,9 +102,9 @@ EXPECTED_S = {
     "sft_packed": 45,
     "dpo": 45,
     "reward_model": 45,
-    "smollm2": 300,
-    "smollm2_lora": 300,
-    "smollm2_sft": 150,
-    "smollm2_dpo": 150,
+    "smollm2": 400,
+    "smollm2_lora": 350,
+    "smollm2_sft": 170,
+    "smollm2_dpo": 200,
 }
 """Seconds of a round of both sides, on one core of the machine of docs/speed.md, for the plan that is printed first."""
