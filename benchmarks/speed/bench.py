@@ -169,14 +169,14 @@ def bench_of(arguments: argparse.Namespace, model: Path = Path()) -> Bench:
         arguments: of `options`.
         model: the GGUF file of the cases with a real policy.
     """
-    out, environments = arguments.out.absolute(), []
+    out, environments = arguments.out.absolute(), dict[str, Path]()
     out.mkdir(parents=True, exist_ok=True)
     for side, requirements in zip(SIDES, (TRL, OWN), strict=True):
         named = getattr(arguments, side)
-        environments.append((named or MADE / side).absolute())
+        environments[side] = (named or MADE / side).absolute()
         if named is None:
-            make_environment(environments[-1], requirements)
-    return Bench(out, *environments, frozenset({arguments.core}), model)
+            make_environment(environments[side], requirements)
+    return Bench(out, environments["trl"], environments["lightrl"], frozenset({arguments.core}), model)
 
 
 def run_round(bench: Bench, names: Sequence[str], number: int, found: dict[str, Found]) -> None:

@@ -7,6 +7,7 @@ per second of the processor that lightrl and transformers generate. All of it is
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import random
 import time
@@ -77,8 +78,12 @@ def generation(policy: Policy, prompts: Sequence[Prompt], cap: int) -> dict[int,
             "trl": [generate_run(policy, asked, group, cap, "cpu") for asked in chosen],
             "lightrl": [engine_run(policy, asked, group, cap) for asked in chosen],
         }
-        found[rows] = {side: speed(lambda runs=runs: sum(run() for run in runs), "cpu", time.process_time) for side, runs in sides.items()}
+        found[rows] = {side: speed(functools.partial(_tokens, runs), "cpu", time.process_time) for side, runs in sides.items()}
     return found
+
+
+def _tokens(runs: Sequence[Callable[[], int]]) -> int:
+    return sum(run() for run in runs)
 
 
 def rendered(policy: Policy, data: Path) -> list[Prompt]:

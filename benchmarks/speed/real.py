@@ -30,7 +30,7 @@ Limits = dict[str, Any]
 
 def limits_of(bench: Bench, number: int) -> Limits:
     """The limits of the core in a round; measured unless that has been done with the code of today."""
-    files = [Path(module.__file__) for module in (core_limits, decode)]
+    files = [Path(str(module.__file__)) for module in (core_limits, decode)]
     code = hashlib.sha256("".join([bench.code, *(file.read_text() for file in files)]).encode()).hexdigest()
     file = bench.out / f"limits-{number}-{code[:16]}.json"
     if not file.exists():
