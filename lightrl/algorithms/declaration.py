@@ -146,9 +146,7 @@ def attribute_docs(cls: type[object]) -> dict[str, str]:
     return {} if found is None else _docs_in(found)
 
 
-@functools.lru_cache(maxsize=4)
-def _tree(source: str) -> ast.Module:
-    return ast.parse(source)
+_tree = functools.lru_cache(maxsize=4)(ast.parse)
 
 
 def _class_named(path: list[str], body: Iterable[ast.stmt]) -> ast.ClassDef | None:

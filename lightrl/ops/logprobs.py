@@ -91,7 +91,7 @@ class _Context(Protocol):
     """Temperature, outputs, softcap, scale and positions per chunk."""
     format: torch.dtype
     """In which the head is multiplied."""
-    saved_tensors: tuple[Tensor, Tensor, Tensor | None, Tensor, Tensor]
+    saved_tensors: tuple[Tensor, Tensor, Tensor | None, Tensor, Tensor, Tensor | None]
     needs_input_grad: tuple[bool, ...]
 
     def save_for_backward(self, *tensors: Tensor | None) -> None: ...
@@ -115,6 +115,9 @@ class _ChosenLogProbs(torch.autograd.Function):
         # the logits must come out in the backward pass as they do here, whatever precision surrounds it
         ctx.format = head_format(weight)
         dtype = torch.promote_types(hidden.dtype, torch.float32)
+        # a head that does not learn needs its logits no second time: the gradient of a log-prob is this, times what comes from above
+        frozen = softcap is None and ctx.needs_input_grad[:3] == (True, False, False)
+        slopes = torch.empty_like(hidden, dtype=dtype) if frozen else None
         logprobs, normaliser, *found = (torch.empty(len(hidden), dtype=dtype, device=hidden.device) for _ in range(2 + len(outputs)))
         with without_autocast(hidden):
             head = weight.to(ctx.format)
@@ -126,9 +129,15 @@ class _ChosenLogProbs(torch.autograd.Function):
                     values[rows] = at_rows(compute, rows)(logits, targets[rows])
                 normaliser[rows] = _logsumexp_(logits)
                 logprobs[rows] = chosen - normaliser[rows]
+                if slopes is not None:
+                    # what is left of the logits are probabilities, but for their sum
+                    g = logits.mul_(-scale / temperature / logits.sum(-1, keepdim=True))
+                    g.scatter_add_(1, targets[rows, None], g.new_full((len(g), 1), scale / temperature))
+                    slopes[rows] = matrix_product(g.to(ctx.format), head)
+                    del g
                 # before the next chunk is there
                 del logits
-        ctx.save_for_backward(hidden, weight, bias, targets, normaliser)
+        ctx.save_for_backward(hidden, weight, bias, targets, normaliser, slopes)
         ctx.settings = (temperature, outputs, softcap, scale, chunk)
         # an output that is only looked at is not computed again
         ctx.set_materialize_grads(False)
@@ -140,14 +149,14 @@ class _ChosenLogProbs(torch.autograd.Function):
             return (*_gradients(ctx, *grads), None, None, None, None, None)
 
 
-def _gradients(
-    ctx: _Context, grad_logprobs: Tensor | None, *grad_outputs: Tensor | None
-) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
-    hidden, weight, bias, targets, normaliser = ctx.saved_tensors
+def _gradients(ctx: _Context, grad_logprobs: Tensor | None, *grad_outputs: Tensor | None) -> tuple[Tensor | None, ...]:
+    hidden, weight, bias, targets, normaliser, slopes = ctx.saved_tensors
     temperature, outputs, softcap, scale, chunk = ctx.settings
     if grad_logprobs is None:
         grad_logprobs = torch.zeros_like(normaliser)
     used = [(compute, grad) for compute, grad in zip(outputs, grad_outputs, strict=True) if grad is not None]
+    if slopes is not None and not used:
+        return (slopes * grad_logprobs[:, None]).to(hidden.dtype), None, None
     wants_hidden, wants_weight, wants_bias = ctx.needs_input_grad[:3]
     # the sum over chunks is kept in the accumulating type, so that bf16 weights do not round at every chunk
     wide = torch.promote_types(weight.dtype, torch.float32)
@@ -159,8 +168,9 @@ def _gradients(
         rows = slice(start, start + chunk)
         logits = head_logits(hidden[rows], head, bias, temperature, softcap, scale)
         further = _through_outputs(logits, targets[rows], [(at_rows(compute, rows), grad[rows]) for compute, grad in used])
-        g = _through_softmax(logits, targets[rows], normaliser[rows], grad_logprobs[rows], further, softcap, temperature)
-        g = g.mul_(scale / temperature)
+        slope = None if softcap is None else (logits * (temperature / softcap)).square_().neg_().add_(1.0)
+        g = _through_softmax(logits, targets[rows], normaliser[rows], grad_logprobs[rows], further)
+        g = (g if slope is None else g.mul_(slope)).mul_(scale / temperature)
         if d_bias is not None:
             d_bias += g.sum(0)
         g = g.to(ctx.format)
@@ -170,11 +180,8 @@ def _gradients(
             _add_product(d_weight, g.T, hidden[rows].to(ctx.format))
         # before the next chunk is there
         del logits, further, g
-    return (
-        d_hidden,
-        None if d_weight is None else d_weight.to(weight.dtype),
-        None if d_bias is None or bias is None else d_bias.to(bias.dtype),
-    )
+    sums = (d_weight, weight), (d_bias, bias)
+    return d_hidden, *(None if found is None or own is None else found.to(own.dtype) for found, own in sums)
 
 
 def _through_outputs(logits: Tensor, targets: Tensor, used: list[tuple[Compute, Tensor]]) -> Tensor | None:
@@ -187,22 +194,11 @@ def _through_outputs(logits: Tensor, targets: Tensor, used: list[tuple[Compute, 
         return torch.autograd.grad(total, read)[0]
 
 
-def _through_softmax(
-    logits: Tensor,
-    targets: Tensor,
-    normaliser: Tensor,
-    grad_logprobs: Tensor,
-    further: Tensor | None,
-    softcap: float | None,
-    temperature: float,
-) -> Tensor:
-    """The gradient with respect to the logits before cap and temperature, by which it is still to be divided; written over them."""
-    slope = None if softcap is None else (logits * (temperature / softcap)).square_().neg_().add_(1.0)
+def _through_softmax(logits: Tensor, targets: Tensor, normaliser: Tensor, grad_logprobs: Tensor, further: Tensor | None) -> Tensor:
+    """The gradient with respect to the logits after cap and temperature; written over them."""
     g = logits.sub_(normaliser[:, None]).exp_().mul_(-grad_logprobs[:, None])
     g.scatter_add_(1, targets[:, None], grad_logprobs[:, None])
-    if further is not None:
-        g.add_(further)
-    return g if slope is None else g.mul_(slope)
+    return g if further is None else g.add_(further)
 
 
 def _add_product(total: Tensor, left: Tensor, right: Tensor) -> None:

@@ -3,7 +3,7 @@ import torch
 from torch import Tensor
 
 from lightrl import Entropy
-from lightrl.ops import head_product
+from lightrl.ops import head_product, logprobs
 from lightrl.ops.logprobs import chosen_logprobs
 
 ENTROPY = [Entropy().compute]
@@ -77,6 +77,34 @@ def test_what_needs_no_gradient_gets_none(frozen: int) -> None:
     tensors[frozen] = tensors[frozen].detach()
     chosen_logprobs(*tensors, inputs()[3])[0].sum().backward()
     assert [t.grad is None for t in tensors] == [i == frozen for i in range(3)]
+
+
+@pytest.mark.usefixtures("_chunks")
+@pytest.mark.parametrize("used", [True, False], ids=["entropy", "log-probs"])
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_the_gradient_behind_a_head_that_does_not_learn(options: dict, used: bool) -> None:
+    hidden, weight, offset, targets = inputs()
+    weight, offset = weight.detach(), offset.detach()
+    upstream = [torch.randn(7, dtype=torch.float64), used * torch.randn(7, dtype=torch.float64)]
+    ours, theirs = (
+        torch.autograd.grad(sum((o * u).sum() for o, u in zip(found, upstream, strict=True)), hidden)[0]
+        for found in (
+            chosen_logprobs(hidden, weight, offset, targets, outputs=ENTROPY, **options),
+            naive(hidden, weight, offset, targets, **options),
+        )
+    )
+    assert torch.allclose(ours, theirs, atol=1e-10)
+
+
+def test_a_head_that_does_not_learn_computes_its_logits_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+    plain = logprobs.head_logits
+    monkeypatch.setattr(logprobs, "head_logits", lambda hidden, *rest: made.append(len(hidden)) or plain(hidden, *rest))
+    hidden, weight, offset, targets = inputs()
+    chosen_logprobs(hidden, weight.detach(), offset.detach(), targets)[0].sum().backward()
+    assert made == [7]
+    chosen_logprobs(hidden, weight, offset, targets)[0].sum().backward()
+    assert made == [7, 7, 7]
 
 
 def test_what_is_only_looked_at_is_not_computed_again_and_costs_no_gradient() -> None:

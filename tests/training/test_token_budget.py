@@ -36,6 +36,14 @@ def test_a_small_model_on_a_cpu_has_a_thousand_tokens_and_a_larger_one_half_of_t
     assert fitting_tokens(llama(384, 6, 24), "32-true", "cpu", 24 * GB) == 512
 
 
+def test_a_model_of_a_real_size_has_as_many_as_its_parameters_need_memory() -> None:
+    model = llama(576, 30, 49_152)
+    # 16 bytes of 216 million parameters are 1,600 tokens of 30 layers of 15 x 576 + 4 x 2304 numbers of 4 bytes; 160 MiB were 78
+    assert fitting_tokens(model, "32-true", "cpu", 24 * GB) == 1024
+    # a half of 3 GB less two chunks of logits
+    assert fitting_tokens(model, "32-true", "cpu", 3 * GB) == 512
+
+
 def test_by_hand() -> None:
     # a half of 8 GB less 2 x 128 x 1000 logits of 4 bytes, for 10 layers of 17 x 512 + 4 x 2048 numbers of 2 bytes
     exact = (4 * GB - 2 * 128 * 1000 * 4) / (10 * (17 * 512 + 4 * 2048) * 2)

@@ -75,7 +75,8 @@ class _Block:
         key = self._heads(self._key(normed), self._key_norm)
         value = self._heads(self._value(normed), None)
         # under autocast float32 angles have widened what the layers gave
-        turned = _turned(torch.cat([query, key], 1), cos, sin).to(value.dtype)
+        both = torch.cat([query, key], 1)
+        turned = torch.addcmul(both * cos, both.roll(self._width // 2, -1), sin).to(value.dtype)
         query, key = turned[:, : query.shape[1]], turned[:, query.shape[1] :]
         keys, values = layer.update(key[:, :, None], value[:, :, None])
         # the queries that share a key stand where the tokens of a row would: nothing is repeated
@@ -107,11 +108,6 @@ class _Angles:
             self._table = cos, torch.cat([-sin[..., :half], sin[..., half:]], -1)
         cos, sin = self._table
         return (cos[read : read + 1], sin[read : read + 1]) if positions is None else (cos[positions], sin[positions])
-
-
-def _turned(heads: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Each pair of numbers, one from either half, turned by its angle."""
-    return torch.addcmul(heads * cos, heads.roll(heads.shape[-1] // 2, -1), sin)
 
 
 def _normed(norm: Any, states: Tensor) -> Tensor:

@@ -18,7 +18,6 @@ from lightrl.policy.head import ScoringHead
 from lightrl.versions import CACHE_ARGUMENTS, cache_argument
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel
     from transformers.cache_utils import Cache
 
 

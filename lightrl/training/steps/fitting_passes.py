@@ -97,8 +97,10 @@ SHARE = 0.5
 """Of the memory that is left beside weights, gradients and optimizer, the most that activations and a chunk of logits may take."""
 MOST = {"cpu": 1024}
 """Tokens beyond which a pass gains nothing."""
-MOST_BYTES = {"cpu": 160 * 2**20}
-"""Activations beyond which it gains nothing either."""
+FREELY = 160 * 2**20
+"""Bytes of activations that a CPU always has room for, and more as long as they are no more than the run holds of the parameters."""
+HELD = 16
+"""Bytes of a parameter: weight, gradient and AdamW's two moments in float32."""
 MOST_ELSEWHERE = 16_384
 LEAST = 256
 """Tokens to begin with, even where they are more than the share."""
@@ -145,8 +147,10 @@ def fitting_tokens(model: Any, precision: TrainerPrecision, kind: str, memory: f
     head = model.get_output_embeddings()
     vocabulary = model.config.get_text_config().vocab_size
     logits = 0 if head is None else 2 * 4 * vocabulary * rows_at_once(vocabulary, kind, memory)
-    room = max(0.0, min(SHARE * memory - logits, MOST_BYTES.get(kind, memory)))
-    tokens = int(room / ModelSize.of(model).kept_of_token(precision, recomputes_activations(model)))
+    size = ModelSize.of(model)
+    most = max(FREELY, HELD * size.parameters) if kind == "cpu" else memory
+    room = max(0.0, min(SHARE * memory - logits, most))
+    tokens = int(room / size.kept_of_token(precision, recomputes_activations(model)))
     return min(max(LEAST, 1 << max(0, tokens.bit_length() - 1)), MOST.get(kind, MOST_ELSEWHERE))
 
 
