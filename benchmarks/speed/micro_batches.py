@@ -1,4 +1,4 @@
-"""Processor time of a training pass by the tokens of a micro-batch: `python -m benchmarks.speed.micro_batches FOLDER_OR_GGUF_FILE`.
+"""Processor time of a training pass by the tokens of a micro-batch: `make bench CASE=micro_batches MODEL=x.gguf`.
 
 Four prompts of 45 to 70 random tokens have eight completions of 20 to 64 each. All budgets take turns on one core; the medians are
 printed, with the one that `micro_batch_tokens: auto` chooses.
@@ -62,13 +62,13 @@ def measured(policy: Policy, budgets: Sequence[int], rounds: int) -> dict[int, t
 def main() -> None:
     """Print a line for each budget."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("path", help="of the policy")
+    parser.add_argument("--model", required=True, help="folder, hub id or GGUF file of the policy")
     parser.add_argument("--lora", action="store_true", help="train adapters of rank 16")
     parser.add_argument("--budgets", type=int, nargs="+", default=[256, 512, 1024, 2048, 4096], metavar="TOKENS")
     parser.add_argument("--rounds", type=int, default=3)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    base = PretrainedPolicy(arguments.path)
+    base = PretrainedPolicy(arguments.model)
     policy = (LoraPolicy(base) if arguments.lora else base).build()
     found = measured(policy, arguments.budgets, arguments.rounds)
     chosen, best = fitting_tokens(policy.model, "32-true", "cpu", total_memory()), min(spent for spent, _ in found.values())
