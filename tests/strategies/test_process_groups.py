@@ -31,4 +31,6 @@ def test_groups_of_gloo_do_not_outlive_the_interpreter_whose_tensors_their_threa
     # left to the end of the interpreter, one of some twenty runs aborts after its work: "terminate called without an active exception"
     done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == ["groups after the run: True", "groups at the end: False"]
+    # without OMP_NUM_THREADS the run says how many threads it takes
+    said = [line for line in done.stdout.splitlines() if line.startswith("groups")]
+    assert said == ["groups after the run: True", "groups at the end: False"]
