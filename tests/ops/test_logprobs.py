@@ -96,6 +96,19 @@ def test_the_gradient_behind_a_head_that_does_not_learn(options: dict, used: boo
     assert torch.allclose(ours, theirs, atol=1e-10)
 
 
+def test_the_gradient_behind_a_bf16_head_that_does_not_learn() -> None:
+    hidden, weight, offset, targets = inputs(rows=40, width=16, dtype=torch.bfloat16)
+    upstream = torch.randn(40)
+    found, exact = (
+        torch.autograd.grad(
+            (chosen_logprobs(*(t.to(dtype) for t in (hidden, weight.detach(), offset.detach())), targets)[0] * upstream).sum(), hidden
+        )[0]
+        for dtype in (torch.bfloat16, torch.float64)
+    )
+    assert found.dtype == torch.bfloat16
+    assert torch.allclose(found, exact, rtol=2**-7, atol=1e-6)
+
+
 def test_a_head_that_does_not_learn_computes_its_logits_once(monkeypatch: pytest.MonkeyPatch) -> None:
     made = []
     plain = logprobs.head_logits

@@ -98,9 +98,9 @@ SHARE = 0.5
 MOST = {"cpu": 1024}
 """Tokens beyond which a pass gains nothing."""
 FREELY = 160 * 2**20
-"""Bytes of activations that a CPU always has room for, and more as long as they are no more than the run holds of the parameters."""
+"""Bytes of activations that a pass may have on a CPU, or `HELD` for each parameter of the model if that is more."""
 HELD = 16
-"""Bytes of a parameter: weight, gradient and AdamW's two moments in float32."""
+"""Bytes of a parameter that learns: weight, gradient and AdamW's two moments in float32."""
 MOST_ELSEWHERE = 16_384
 LEAST = 256
 """Tokens to begin with, even where they are more than the share."""
