@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from lightrl.data.files import DatasetPrompts, JsonLines, Parquet
@@ -95,8 +94,4 @@ REGISTERED: dict[str, list[Any]] = {
 """What each hook returns."""
 
 
-def _hook(name: str) -> Callable[[], list[Any]]:
-    return hookimpl(lambda: REGISTERED[name])
-
-
-globals().update({name: _hook(name) for name in REGISTERED})
+globals().update({name: hookimpl(lambda name=name: REGISTERED[name]) for name in REGISTERED})

@@ -9,6 +9,7 @@ import argparse
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -48,10 +49,10 @@ def build(size: str, vocabulary: int, eos_probability: float, device: str) -> Po
     return Policy(model.to(device), character_tokenizer(ALPHABET, 1024))
 
 
-def engine_run(policy: Policy, prompts: list[Prompt], group: int, cap: int) -> Callable[[], int]:
-    """Generates with the engine; returns the number of real tokens."""
+def engine_run(policy: Policy, cap: int) -> Callable[[list[Prompt], int], int]:
+    """Generates with one engine, completions of each prompt; returns the number of real tokens."""
     rollouts = rollouts_with(policy, TransformersEngine(max_new_tokens=cap))
-    return lambda: int(rollouts.rollout(prompts, group).response_mask.sum())
+    return lambda prompts, group: int(rollouts.rollout(prompts, group).response_mask.sum())
 
 
 def generate_run(policy: Policy, prompts: list[Prompt], group: int, cap: int, device: str) -> Callable[[], int]:
@@ -100,7 +101,8 @@ def main() -> None:
     print(f"{'work':24}{'generate tok/s':>16}{'engine tok/s':>16}{'times':>8}")
     for name, eos, cap, prompts in work:
         policy = build(args.size, args.vocabulary, eos, args.device)
-        runs = [generate_run(policy, prompts, args.group, cap, args.device), engine_run(policy, prompts, args.group, cap)]
+        engine = partial(engine_run(policy, cap), prompts, args.group)
+        runs = [generate_run(policy, prompts, args.group, cap, args.device), engine]
         for run in runs:
             run()
         theirs, ours = (

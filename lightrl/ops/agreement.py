@@ -76,11 +76,7 @@ class Agreement:
 
     @classmethod
     def of(cls, answers: Sequence[Answer]) -> Agreement:
-        """The agreement over all tokens of some answers.
-
-        Args:
-            answers: any number; without a token everything agrees.
-        """
+        """The agreement over all tokens of some answers. `answers`: any number; without a token everything agrees."""
         differences = _flat([answer.trainer for answer in answers]) - _flat([answer.engine for answer in answers])
         if not len(differences):
             return cls(0, 0.0, 0.0, 0.0)

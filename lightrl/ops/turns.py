@@ -24,11 +24,7 @@ def turn_numbers(mask: Tensor) -> Tensor:
 
 
 def turn_sums(values: Tensor, mask: Tensor) -> Tensor:
-    """`[N, L]`: the sum of the values of each turn on its first token, 0 elsewhere.
-
-    Args:
-        values: `[N, L]`; anything outside the mask.
-    """
+    """`[N, L]`: the sum of the values of each turn on its first token, 0 elsewhere. `values`: `[N, L]`; anything outside the mask."""
     counted = torch.where(mask, values, 0.0)
     sums = torch.zeros_like(counted).scatter_add(1, _first_of(mask), counted)
     return torch.where(turn_starts(mask), sums, 0.0)

@@ -163,11 +163,7 @@ class GuardedReward:
         return self.place.submit(calls) if self._cache is None else CachedCalls(self.place, self._cache, calls)
 
     def scores(self, answers: Sequence[Answer], rollout: Rollout) -> RewardScores:
-        """The checked scores that answers to `begin` stand for.
-
-        Args:
-            answers: to the calls; none: there was no row to ask about.
-        """
+        """The checked scores that answers to `begin` stand for. `answers`: to the calls; none: there was no row to ask about."""
         if isinstance(self.reward, RowReward) or not answers:
             return from_answers(self.name, answers, rollout)
         (answer,) = answers

@@ -117,11 +117,7 @@ class StrategyAdapter(WeightAccess):
 
     @contextmanager
     def frozen(self, optimizer: LightningOptimizer, groups: Iterable[int]) -> Iterator[None]:
-        """Within, a step leaves these parameter groups alone, and what the optimizer remembers of them.
-
-        Args:
-            groups: numbers of parameter groups.
-        """
+        """Within, a step leaves the parameter groups of these numbers alone, and what the optimizer remembers of them."""
         inner = innermost(optimizer)
         chosen = [inner.param_groups[number] for number in groups]
         for group in chosen:

@@ -39,7 +39,7 @@ class StrippedTurns:
     def _closed(self, context: Sequence[int]) -> Sequence[int]:
         """The context without the mark of a thought at its end."""
         for count in range(1, min(LONGEST_MARK, len(context)) + 1):
-            if self._spelled(context[-count:]).strip() in MARKS:
+            if self._tokenizer.decode(list(context[-count:]), skip_special_tokens=False).strip() in MARKS:
                 return context[:-count]
         return context
 
@@ -58,6 +58,3 @@ class StrippedTurns:
             return turn[first:last]
         # one token has the end of the thought and the beginning of the answer
         return self._tokenizer(answer, add_special_tokens=False)["input_ids"]
-
-    def _spelled(self, ids: Sequence[int]) -> str:
-        return self._tokenizer.decode(list(ids), skip_special_tokens=False)

@@ -22,11 +22,7 @@ BETWEEN_S = {True: 0.2, False: 15.0}
 
 @contextmanager
 def waiting(what: str) -> Iterator[None]:
-    """Within, something may take long: soon a line says so, and at the end another one how long it took.
-
-    Args:
-        what: what is done, as `reading the data`.
-    """
+    """Within, something may take long: soon a line says so, and at the end another one how long it took. `what`: as `reading the data`."""
     started, told = time.monotonic(), threading.Event()
 
     def tell() -> None:

@@ -89,6 +89,9 @@ class _Operations(TorchDispatchMode):
     def _noted(self, leaf: object) -> object:
         if not isinstance(leaf, Tensor):
             return repr(leaf)
+        if leaf.is_mkldnn:
+            # it has no address, and is never made within
+            return id(leaf)
         form = (leaf.shape, leaf.stride(), leaf.dtype)
         if (place := leaf.untyped_storage()._cdata) in self._made:
             return form

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 import torch
 from lightrl_workshop import rollouts_with
+from peft import LoraConfig, get_peft_model
+from torch import nn
 
 from lightrl import LoraPolicy, Policy, Prompt, Rollout, TinyPolicy, TransformersEngine
 from lightrl.rollout.decode import lean_step, step_choice
@@ -103,6 +105,46 @@ def test_adapters_take_part(plainly: Callable[[], None], uneven: list[Prompt]) -
     plainly()
     expect_same(ours, rollouts_with(policy, TransformersEngine(16)).rollout(uneven, 2))
     assert not torch.equal(base.input_ids, ours.input_ids)
+
+
+@pytest.mark.parametrize("kind", ["bias", "no bias", "large head", "adapters", "both adapters", "DoRA", "off", "merged", "heard"])
+def test_products_are_those_of_the_layer(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    model: Any = nn.Sequential(nn.Linear(48, 80, bias=kind != "no bias"))
+    if kind == "large head":
+        monkeypatch.setattr(lean_step, "LARGE_HEAD", 80)
+    if kind not in ("bias", "no bias", "large head"):
+        adapted: Any = get_peft_model(model, LoraConfig(r=4, target_modules=["0"], use_dora=kind == "DoRA", init_lora_weights=False))
+        adapted.add_adapter("second", LoraConfig(r=2, target_modules=["0"], init_lora_weights=False))
+        model = adapted.base_model.model
+        if kind == "both adapters":
+            adapted.base_model.set_adapter(["default", "second"])
+        elif kind == "off":
+            adapted.base_model.disable_adapter_layers()
+        elif kind == "merged":
+            adapted.base_model.merge_adapter()
+    layer = model.eval()[0]
+    if kind == "heard":
+        layer.base_layer.register_forward_hook(lambda _, __, out: 2 * out)
+    with torch.no_grad():
+        product = lean_step.product(layer)
+        assert (product is layer) == (kind in ("DoRA", "off", "merged", "heard"))
+        for rows in (1, 2, 4, 5, 33, 200):
+            states = torch.randn(rows, 48)
+            torch.testing.assert_close(product(states), layer(states), atol=1e-5, rtol=1e-5)
+
+
+def test_an_mlp_of_another_kind_is_called_itself(policy_of: PolicyOf, engine_for: EngineFor, even: list[Prompt]) -> None:
+    class Halved(nn.Module):
+        def forward(self, states: torch.Tensor) -> torch.Tensor:
+            return states / 2
+
+    policy = policy_of("llama")
+    policy.model.model.layers[0].mlp = Halved()
+    assert chosen(policy) is LeanStep
+    called: list[int] = []
+    policy.model.model.layers[1].mlp.register_forward_hook(lambda *_: called.append(1))
+    engine_for(policy, max_new_tokens=4).rollout(even, 2)
+    assert len(called) > 4
 
 
 @pytest.mark.parametrize("architecture", OTHERS)

@@ -131,11 +131,7 @@ class IncrementalModel:
         return self._listened(len(rows), lambda: self._forward.read(input_ids, self._cache, inputs))
 
     def join(self, further: IncrementalModel) -> None:
-        """Take the rows of another batch, below one's own; both must keep rows.
-
-        Args:
-            further: has been read and has not decoded; it must not be used any more.
-        """
+        """Take the rows of another batch, below one's own; both must keep rows. `further`: was read, has not decoded, is used no more."""
         (mask, positions), (other_mask, other_positions) = self._told(), further._told()
         # padding of all rows: those that needed these positions have left
         unread = int(mask.any(0).byte().argmax())
@@ -164,11 +160,7 @@ class IncrementalModel:
         return self._listened(len(tokens), lambda: self._step.logits(tokens, self._cache, self._mask, positions))
 
     def keep(self, rows: Tensor) -> None:
-        """Go on with some rows only; keys and values move where a row gets another place.
-
-        Args:
-            rows: `[m]` int64 on the host, their places so far.
-        """
+        """Go on with some rows only; keys and values move where a row gets another place. `rows`: `[m]` int64 on the host, those so far."""
         moved = (rows != torch.arange(len(rows))).nonzero()[:, 0]
         device = next(self.model.parameters()).device
         sources, targets, all_rows = (onto(places, device) for places in (rows[moved], moved, rows))

@@ -5,12 +5,14 @@ A model gets it if it gives what the model's own forward gives.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from lightrl.policy.head import ScoringHead
 from lightrl.rollout.decode.cache import GrowingLayer, growing_cache
 from lightrl.rollout.decode.model_forward import DecodeStep, unwrapped
 
@@ -24,6 +26,10 @@ ROPES = frozenset({"default", "linear", "llama3", "yarn"})
 """Rotary positions whose angles do not depend on the length of the row."""
 POSITIONS_AT_ONCE = 256
 """Positions by which the table of angles grows."""
+FEW_ROWS = 4
+"""Rows up to which a weight times their columns is quicker on a CPU than rows times a weight."""
+LARGE_HEAD = 16_384
+"""Tokens of a vocabulary from which a copy of its head is made."""
 
 
 def has_lean_form(model: PreTrainedModel) -> bool:
@@ -43,7 +49,7 @@ class LeanStep(DecodeStep):
     def __init__(self, model: PreTrainedModel) -> None:
         inner: Any = unwrapped(model)
         trunk = inner.base_model
-        self._embedding, self._norm, self._head = trunk.embed_tokens, trunk.norm, inner.get_output_embeddings()
+        self._embedding, self._norm, self._head = trunk.embed_tokens, trunk.norm, product(inner.get_output_embeddings())
         self._blocks = [_Block(block) for block in trunk.layers]
         self._angles = _Angles(trunk.rotary_emb)
 
@@ -53,8 +59,7 @@ class LeanStep(DecodeStep):
         closed = None if mask is None else hidden.new_zeros(mask.shape).masked_fill_(~mask, -torch.inf)[:, None, None]
         for block, layer in zip(self._blocks, cache.layers, strict=True):
             hidden = block(hidden, layer, cos, sin, closed)
-        out: Tensor = self._head(_normed(self._norm, hidden))
-        return out
+        return self._head(_normed(self._norm, hidden))
 
 
 class _Block:
@@ -62,10 +67,10 @@ class _Block:
 
     def __init__(self, block: Any) -> None:
         attention = block.self_attn
-        self._before, self._between, self._mlp = block.input_layernorm, block.post_attention_layernorm, block.mlp
-        self._query, self._key, self._value = attention.q_proj, attention.k_proj, attention.v_proj
+        self._before, self._between, self._mlp = block.input_layernorm, block.post_attention_layernorm, _mlp(block.mlp)
+        self._query, self._key, self._value = product(attention.q_proj), product(attention.k_proj), product(attention.v_proj)
         self._query_norm, self._key_norm = getattr(attention, "q_norm", None), getattr(attention, "k_norm", None)
-        self._out, self._width, self._scale = attention.o_proj, attention.head_dim, attention.scaling
+        self._out, self._width, self._scale = product(attention.o_proj), attention.head_dim, attention.scaling
 
     def __call__(self, hidden: Tensor, layer: CacheLayerMixin, cos: Tensor, sin: Tensor, closed: Tensor | None) -> Tensor:
         """`[n, H]` to `[n, H]`; `closed` is `[n, 1, 1, positions]`, minus infinity where a row has padding, or None: nowhere."""
@@ -83,13 +88,63 @@ class _Block:
         grouped = query.reshape(rows, key.shape[1], -1, self._width)
         read = F.scaled_dot_product_attention(grouped, keys, values, attn_mask=closed, scale=self._scale)
         hidden = hidden + self._out(read.reshape(rows, -1))
-        out: Tensor = hidden + self._mlp(_normed(self._between, hidden))
-        return out
+        return hidden + self._mlp(_normed(self._between, hidden))
 
     def _heads(self, states: Tensor, norm: nn.Module | None) -> Tensor:
         """`[n, heads, width]` of `[n, heads * width]`."""
         heads = states.view(len(states), -1, self._width)
         return heads if norm is None else _normed(norm, heads)
+
+
+def product(layer: nn.Module) -> Callable[[Tensor], Tensor]:
+    """`[n, out]` of `[n, in]`: what a linear layer gives with its weights as they are now.
+
+    A plain product on a CPU lays its weights out anew at every token. A large head, and what is adapted with its adapters added to it,
+    are copied once in the layout in which oneDNN multiplies a few rows.
+    """
+    added: Any = layer if hasattr(layer, "get_base_layer") else None
+    base: Any = layer if added is None else added.get_base_layer()
+    if not _only_multiplies(base) or _is_heard(layer):
+        return layer
+    if added is not None:
+        from peft.tuners.lora import Linear
+
+        other = type(added) is not Linear or added.disable_adapters or added.merged
+        if other or added.lora_variant or any(added.lora_bias.values()):
+            return layer
+    weight, bias = base.weight, base.bias
+    if added is not None or len(weight) >= LARGE_HEAD:
+        whole = weight if added is None else sum(map(added.get_delta_weight, added.active_adapters), weight)
+        copy = torch.ops.mkldnn._reorder_linear_weight(whole, 32)
+        return lambda states: torch.ops.mkldnn._linear_pointwise(states.to(weight.dtype), copy, bias, "none", [], "")
+
+    def of(states: Tensor) -> Tensor:
+        states = states.to(weight.dtype)
+        # contiguous, since what follows is slower on columns
+        few = bias is None and 1 < len(states) <= FEW_ROWS
+        return torch.mm(weight, states.T).T.contiguous() if few else F.linear(states, weight, bias)
+
+    return of
+
+
+def _mlp(mlp: nn.Module) -> Callable[[Tensor], Tensor]:
+    if _is_heard(mlp) or not type(mlp).__module__.startswith("transformers.models."):
+        return mlp
+    parts = dict(mlp.named_children())
+    gate, up, down = (product(parts[f"{name}_proj"]) for name in ("gate", "up", "down"))
+    return lambda states: down(parts["act_fn"](gate(states)) * up(states))
+
+
+def _is_heard(module: nn.Module) -> bool:
+    return bool(module._forward_hooks or module._forward_pre_hooks)
+
+
+def _only_multiplies(layer: nn.Module) -> bool:
+    """It is linear, of float32 weights on a CPU that has the products of oneDNN, and not under autocast."""
+    if not isinstance(layer, nn.Linear) or type(layer).forward not in (nn.Linear.forward, ScoringHead.forward) or _is_heard(layer):
+        return False
+    narrow = layer.weight.dtype != torch.float32 or torch.is_autocast_enabled("cpu")
+    return not narrow and layer.weight.device.type == "cpu" and hasattr(torch.ops.mkldnn, "_linear_pointwise")
 
 
 class _Angles:

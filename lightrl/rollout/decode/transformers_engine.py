@@ -123,7 +123,7 @@ class TransformersEngine(RolloutEngine):
             self._decoding = None
         if not (self._waiting or self._decoding or self._kept):
             # training wants this memory
-            self._copies = None
+            self._model = self._copies = None
 
     def _ready(self) -> IncrementalModel:
         from lightrl.rollout.decode.incremental import IncrementalModel

@@ -40,9 +40,10 @@ def check_precision(precision: str, dtype: torch.dtype) -> None:
         raise ValueError(f"trainer.precision is {precision!r}: {FLOAT16}. Type: {PRECISIONS}")
     wanted = WANTS.get(precision, dtype)
     if dtype != wanted:
+        fitting = {torch.bfloat16: "bf16-true", torch.float32: "bf16-mixed, or 32-true"}.get(dtype, "32-true")
         raise ValueError(
             f"trainer.precision is {precision!r}, for weights in {_name(wanted)}, and model.policy.dtype is {_name(dtype)}: one of them "
-            f"would be ignored.\nType: --model.policy.dtype {_name(wanted)}, or --trainer.precision {_fitting(dtype)}"
+            f"would be ignored.\nType: --model.policy.dtype {_name(wanted)}, or --trainer.precision {fitting}"
         )
 
 
@@ -77,10 +78,6 @@ def keep_default_format(strategy: Strategy) -> None:
 def compute_dtype(weights: torch.dtype, device: torch.device) -> torch.dtype:
     """The dtype that the layers compute in here: that of the weights, or that of a surrounding autocast."""
     return torch.get_autocast_dtype(device.type) if torch.is_autocast_enabled(device.type) else weights
-
-
-def _fitting(dtype: torch.dtype) -> str:
-    return {torch.bfloat16: "bf16-true", torch.float32: "bf16-mixed, or 32-true"}.get(dtype, "32-true")
 
 
 def _name(dtype: torch.dtype) -> str:
