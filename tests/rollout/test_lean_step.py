@@ -107,12 +107,15 @@ def test_adapters_take_part(plainly: Callable[[], None], uneven: list[Prompt]) -
     assert not torch.equal(base.input_ids, ours.input_ids)
 
 
-@pytest.mark.parametrize("kind", ["bias", "no bias", "large head", "adapters", "both adapters", "DoRA", "off", "merged", "heard"])
+@pytest.mark.parametrize("kind", ["bias", "no bias", "head", "AVX-512", "adapters", "both adapters", "DoRA", "off", "merged", "heard"])
 def test_products_are_those_of_the_layer(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     model: Any = nn.Sequential(nn.Linear(48, 80, bias=kind != "no bias"))
-    if kind == "large head":
+    if kind == "head":
         monkeypatch.setattr(lean_step, "LARGE_HEAD", 80)
-    if kind not in ("bias", "no bias", "large head"):
+    if kind == "AVX-512":
+        monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX512")
+        monkeypatch.setattr(lean_step, "SMALL", 0)
+    if kind not in ("bias", "no bias", "head", "AVX-512"):
         adapted: Any = get_peft_model(model, LoraConfig(r=4, target_modules=["0"], use_dora=kind == "DoRA", init_lora_weights=False))
         adapted.add_adapter("second", LoraConfig(r=2, target_modules=["0"], init_lora_weights=False))
         model = adapted.base_model.model

@@ -28,6 +28,8 @@ POSITIONS_AT_ONCE = 256
 """Positions by which the table of angles grows."""
 FEW_ROWS = 4
 """Rows up to which a weight times their columns is quicker on a CPU than rows times a weight."""
+SMALL = 2**18
+"""Numbers of a weight up to which its copy gains nothing."""
 LARGE_HEAD = 16_384
 """Tokens of a vocabulary from which a copy of its head is made."""
 
@@ -99,8 +101,8 @@ class _Block:
 def product(layer: nn.Module) -> Callable[[Tensor], Tensor]:
     """`[n, out]` of `[n, in]`: what a linear layer gives with its weights as they are now.
 
-    A plain product on a CPU lays its weights out anew at every token. A large head, and what is adapted with its adapters added to it,
-    are copied once in the layout in which oneDNN multiplies a few rows.
+    A plain product on a CPU lays its weights out anew at every token. A large head, what is adapted with its adapters added to it, and
+    with AVX-512 all but small weights are copied once, in the layout in which oneDNN multiplies a few rows.
     """
     added: Any = layer if hasattr(layer, "get_base_layer") else None
     base: Any = layer if added is None else added.get_base_layer()
@@ -113,13 +115,16 @@ def product(layer: nn.Module) -> Callable[[Tensor], Tensor]:
         if other or added.lora_variant or any(added.lora_bias.values()):
             return layer
     weight, bias = base.weight, base.bias
-    if added is not None or len(weight) >= LARGE_HEAD:
-        whole = weight if added is None else sum(map(added.get_delta_weight, added.active_adapters), weight)
-        copy = torch.ops.mkldnn._reorder_linear_weight(whole, 32)
-        return lambda states: torch.ops.mkldnn._linear_pointwise(states.to(weight.dtype), copy, bias, "none", [], "")
+    wide = weight.numel() > SMALL and torch.backends.cpu.get_cpu_capability().startswith("AVX512")
+    copied = added is not None or len(weight) >= LARGE_HEAD or wide
+    whole = weight if added is None else sum(map(added.get_delta_weight, added.active_adapters), weight)
+    copy = torch.ops.mkldnn._reorder_linear_weight(whole, 32) if copied else None
 
     def of(states: Tensor) -> Tensor:
         states = states.to(weight.dtype)
+        if copy is not None and (added is not None or len(states) > 1):
+            found: Tensor = torch.ops.mkldnn._linear_pointwise(states, copy, bias, "none", [], "")
+            return found
         # contiguous, since what follows is slower on columns
         few = bias is None and 1 < len(states) <= FEW_ROWS
         return torch.mm(weight, states.T).T.contiguous() if few else F.linear(states, weight, bias)
