@@ -9,6 +9,7 @@ import shutil
 from pathlib import Path
 
 from benchmarks import ROOT
+from benchmarks.speed.bench import FIRST_ROLLOUT
 
 PAGE = ROOT / "docs" / "speed.md"
 PLOT = PAGE.parent / "images" / "growth.png"
@@ -30,7 +31,7 @@ def main() -> None:
         if not (runs / mark / "summary.json").exists():
             continue
         summary = json.loads((runs / mark / "summary.json").read_text())
-        keys = ("overhead_ms", "overhead_ms_trl", "first_rollout_s", "first_rollout_s_trl", "logprobs_extra_gb", "logprobs_extra_gb_trl")
+        keys = [key for name in ("overhead_ms", *FIRST_ROLLOUT.values(), "logprobs_extra_gb") for key in (name, f"{name}_trl")]
         own = "".join(f"* `{key}`: {summary[key]}\n" for key in keys if key in summary)
         rounds = ", ".join(f"{name} {count}" for name, count in summary["rounds"].items())
         policy = f" Policy: {summary['model']}." if "model" in summary else ""
