@@ -17,7 +17,7 @@ from lightrl_workshop import quiet_trainer
 from torch import Tensor
 
 from lightrl import TransformersEngine
-from lightrl.rollout.decode import decoding
+from lightrl.rollout.decode import decoding, lean_step
 from lightrl.rollout.decode.incremental import IncrementalModel
 from lightrl.strategies.adapter import StrategyAdapter
 from lightrl.training.steps.learner import Learner
@@ -61,6 +61,8 @@ class FromTheSecondStep(Callback):
 def labels(device: TaggedDevice) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(decoding, "tokens_between_looks", lambda _: decoding.LOOKED_AT_ONCE)
+        # what stands for an accelerator is of type cpu, and would be given the products that only a CPU has
+        patch.setattr(lean_step, "_only_multiplies", lambda _: False)
         for label, methods in WATCHED.items():
             for owner, name in methods:
                 patch.setattr(owner, name, device.labelled(label, getattr(owner, name)))
