@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lightrl.command import Command, FunctionCommand
+from lightrl.config.read.settings import read_words
 from lightrl.hookspecs import hookimpl
 
 
@@ -12,9 +13,10 @@ class OfTrainer(Command):
     needs_model = True
 
     def run(self, words: list[str]) -> int:
+        request = read_words(words)
         from lightrl.cli.run.trainer_verbs import carry_out
 
-        return carry_out(self.words()[0], words)
+        return carry_out(self.words()[0], request)
 
 
 class Fit(OfTrainer):
@@ -53,6 +55,11 @@ class Check(FunctionCommand):
         ("--config dapo.yaml [--KEY VALUE ...]", "build everything, print sizes and memory; train nothing"),
         ("--config dapo.yaml --no-import", "list the code that a config names; import none of it"),
     )
+
+    def run(self, words: list[str]) -> int:
+        # what cannot be read is refused before the slow imports
+        read_words([word for word in words if word != "--no-import"])
+        return super().run(words)
 
 
 class Generate(FunctionCommand):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from lightrl.hookspecs import GROUP
-from lightrl.registry.classes import Registry, UnknownName, did_not_load
+from lightrl.registry.classes import UnknownName
 from lightrl.registry.known_packages import chosen_entries, distribution_of_entry, where_to_find
 from lightrl.registry.loader import configs_of
 
@@ -36,25 +36,16 @@ class InstalledConfig:
         return _CLAUSE_END.split(" ".join(lines))[0].rstrip(".")
 
 
-def installed_configs(registry: Registry) -> list[InstalledConfig]:
-    """Every config of the plugins that loaded, sorted by name."""
-    return _sorted((path, record.distribution) for record in registry.records if not record.error for path in record.configs)
-
-
-def packaged_configs() -> list[InstalledConfig]:
+def installed_configs() -> list[InstalledConfig]:
     """Every config of the installed packages, sorted by name; nothing is imported, so those of a broken plugin are there, too."""
-    return _sorted((path, distribution_of_entry(e)[0]) for e in chosen_entries() if e.group == GROUP for path in configs_of(e))
-
-
-def _sorted(found: Iterable[tuple[Path, str]]) -> list[InstalledConfig]:
+    found = ((path, distribution_of_entry(e)[0]) for e in chosen_entries() if e.group == GROUP for path in configs_of(e))
     by_name = {(path.stem, distribution): path for path, distribution in found}
     return [InstalledConfig(name, distribution, path) for (name, distribution), path in sorted(by_name.items())]
 
 
-def config_named(registry: Registry, name: str) -> InstalledConfig:
-    """The config that `NAME` or `distribution:NAME` means; an UnknownName if no config, or more than one, has this name."""
+def config_named(name: str, installed: Sequence[InstalledConfig]) -> InstalledConfig:
+    """The config that `NAME` or `distribution:NAME` means; an UnknownName if none of those installed, or more than one, has this name."""
     distribution, colon, short = name.rpartition(":")
-    installed = installed_configs(registry)
     matches = [r for r in installed if r.name == short and (not colon or r.distribution == distribution)]
     if len(matches) == 1:
         return matches[0]
@@ -62,6 +53,6 @@ def config_named(registry: Registry, name: str) -> InstalledConfig:
         choices = " or ".join(f"{r.distribution}:{short}" for r in matches)
         raise UnknownName(f"{len(matches)} packages bring a config named {short!r}. Write {choices}.")
     near = difflib.get_close_matches(short, sorted({r.name for r in installed}), n=3, cutoff=0.6)
-    package = where_to_find(short, "configs", registry.packages)
+    package = where_to_find(short, "configs", {r.distribution for r in installed})
     suggestion = package or (f" Did you mean {' or '.join(map(repr, near))}?" if near else "")
-    raise UnknownName(f"no installed config is named {name!r}.{suggestion} All of them: lightrl configs{did_not_load(registry.records)}")
+    raise UnknownName(f"no installed config is named {name!r}.{suggestion} All of them: lightrl configs")

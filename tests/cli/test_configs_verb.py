@@ -6,8 +6,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from lightrl.registry.classes import registry
-from lightrl.registry.installed_configs import config_named
+from lightrl.registry.installed_configs import config_named, installed_configs
 from lightrl.registry.known_packages import CORE
 
 
@@ -20,7 +19,7 @@ def test_the_list_says_name_package_and_what_it_does(lightrl: Callable[..., obje
 
 
 def test_a_copy_is_the_config_and_nothing_is_overwritten(lightrl: Callable[..., object], tmp_path: Path) -> None:
-    original = config_named(registry(), "dapo").path.read_text()
+    original = config_named("dapo", installed_configs()).path.read_text()
     settings = [line for line in original.splitlines() if not line.startswith("#")]
     assert lightrl("configs", "copy", "dapo").status == 0
     assert (tmp_path / "dapo.yaml").read_text() == original.replace("--config dapo", "--config dapo.yaml")

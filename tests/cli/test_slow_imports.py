@@ -21,7 +21,6 @@ WORDS = {
     "replay": ["."],
     "explain": ["GRPO"],
     "diff": ["GRPO", "DrGRPO"],
-    "configs": ["copy", "grpo_sort"],
     "plugins list": [],
     "plugins show": ["grpo"],
     "plugins new": ["my-idea"],
@@ -31,7 +30,7 @@ WORDS = {
     "algorithms": [],
 }
 """The words after a verb that needs others than a config."""
-QUICK = {"push", "recommend"}
+QUICK = {"configs", "push", "recommend"}
 """Verbs that import nothing slow."""
 STOPPED = 99
 ROOT = Path(__file__).parents[2]
@@ -66,6 +65,21 @@ def test_a_line_is_out_before_anything_slow_is_imported(verb: str, stopped_at_im
     status, shown = on_a_terminal(words, stopped_at_import, tmp_path)
     assert status == STOPPED, shown
     assert shown.strip() in {f"loading {module} ..." for module in SLOW}
+
+
+@pytest.mark.parametrize("verb", ["fit", "validate", "test", "predict", "check"])
+@pytest.mark.parametrize(
+    ("words", "wanted"), [(["--config", "dapoo"], "'dapo'"), (["--config", "bad.yaml"], "bad.yaml:2"), (["dapo"], "--config")]
+)
+def test_a_config_that_cannot_be_read_is_refused_at_once(
+    verb: str, words: list[str], wanted: str, stopped_at_import: dict[str, str], tmp_path: Path
+) -> None:
+    """A mistyped name took as long as the imports of torch and Lightning."""
+    (tmp_path / "bad.yaml").write_text("rollouts: [1\n")
+    status, shown = on_a_terminal([verb, *words], stopped_at_import, tmp_path)
+    assert status == 2, shown
+    assert wanted in shown
+    assert "loading" not in shown
 
 
 def test_there_is_one_line_however_much_is_loaded(tmp_path: Path) -> None:

@@ -12,43 +12,46 @@ import yaml
 from lightrl.config.describe.algorithms import parts_in
 from lightrl.config.merge.resolve import resolve
 from lightrl.config.read.settings import read_words
-from lightrl.registry.classes import Registry, UnknownName, registry
-from lightrl.registry.installed_configs import config_named, installed_configs
+from lightrl.hookspecs import GROUP
+from lightrl.registry.classes import UnknownName, registry
+from lightrl.registry.installed_configs import InstalledConfig, config_named, installed_configs
 from lightrl.registry.known_packages import CORE
-from lightrl.registry.loader import PluginRecord
 
 ROOT = Path(__file__).parents[2]
 CONFIGS = sorted((ROOT / "configs").rglob("*.yaml"))
 
 
-def record(tmp_path: Path, distribution: str, *names: str, error: str | None = None) -> PluginRecord:
-    folder = tmp_path / distribution
-    folder.mkdir()
+def install(site: Path, distribution: str, *names: str) -> None:
+    """A package that cannot be imported, with configs of these names."""
+    (site / distribution / "configs").mkdir(parents=True)
+    (site / distribution / "__init__.py").write_text("raise AssertionError('imported')\n")
     for name in names:
-        (folder / f"{name}.yaml").write_text(f"# {name.title()} of Ho et al. 2025, done right: two\n# lines. More.\nrollouts: 3\n")
-    return PluginRecord(distribution, distribution, "1.0", configs=sorted(folder.glob("*.yaml")), error=error)
+        text = f"# {name.title()} of Ho et al. 2025, done right: two\n# lines. More.\nrollouts: 3\n"
+        (site / distribution / "configs" / f"{name}.yaml").write_text(text)
+    info = site / f"{distribution}-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[{GROUP}]\n{distribution} = {distribution}\n")
 
 
 @pytest.fixture
-def packages(tmp_path: Path) -> Registry:
-    return Registry(
-        [
-            record(tmp_path, "one", "both", "first"),
-            record(tmp_path, "two", "both", "second"),
-            record(tmp_path, "broken", "lost", error="ValueError: no"),
-        ]
-    )
+def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[InstalledConfig]:
+    install(tmp_path, "first_of_two", "both", "first")
+    install(tmp_path, "second_of_two", "both", "second")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delenv("LIGHTRL_PLUGINS", raising=False)
+    return installed_configs()
 
 
 def test_every_config_of_the_repository_travels_in_one_package() -> None:
     tracked = subprocess.run(["git", "ls-files", "configs"], cwd=ROOT, capture_output=True, text=True, check=False).stdout.split()
     wanted = [file for file in CONFIGS if not tracked or str(file.relative_to(ROOT)) in tracked]
-    homes = [config.path.resolve() for config in installed_configs(registry())]
+    homes = [config.path.resolve() for config in installed_configs()]
     lost = [file.name for file in wanted if homes.count(file.resolve()) != 1]
     assert not lost, f"{lost}: link each into the folder configs of the package whose algorithm or module it names"
 
 
-@pytest.mark.parametrize("config", installed_configs(registry()), ids=lambda config: config.name)
+@pytest.mark.parametrize("config", installed_configs(), ids=lambda config: config.name)
 def test_a_config_travels_with_the_algorithm_that_it_names(config) -> None:
     chosen = yaml.safe_load(config.path.read_text())["model"].get("algorithm")
     home = {cls.__name__: distribution for distribution, cls in registry().of_kind("algorithm")}
@@ -56,7 +59,7 @@ def test_a_config_travels_with_the_algorithm_that_it_names(config) -> None:
         assert config.distribution == home[chosen["class_path"]]
 
 
-@pytest.mark.parametrize("config", installed_configs(registry()), ids=lambda config: config.name)
+@pytest.mark.parametrize("config", installed_configs(), ids=lambda config: config.name)
 def test_a_config_says_which_packages_it_needs(config) -> None:
     resolved = resolve("fit", read_words(["--config", str(config.path)]), complete=False)
     brought_by = {cls: r.distribution for r in registry().records for classes in r.classes.values() for cls in classes}
@@ -73,22 +76,18 @@ def test_no_config_stands_twice() -> None:
     assert not copies
 
 
-def test_names_and_what_they_do(packages: Registry) -> None:
-    assert [(r.name, r.distribution) for r in installed_configs(packages)] == [
-        ("both", "one"), ("both", "two"), ("first", "one"), ("second", "two")]  # fmt: skip
-    assert config_named(packages, "first").summary == "First of Ho et al. 2025, done right"
-    assert config_named(packages, "two:both").path.parent.name == "two"
+def test_names_and_what_they_do_are_known_without_an_import(packages: list[InstalledConfig]) -> None:
+    mine = [(r.name, r.distribution) for r in packages if r.distribution.endswith("_of_two")]
+    assert mine == [("both", "first_of_two"), ("both", "second_of_two"), ("first", "first_of_two"), ("second", "second_of_two")]
+    assert config_named("first", packages).summary == "First of Ho et al. 2025, done right"
+    assert config_named("second_of_two:both", packages).path.parents[1].name == "second_of_two"
 
 
-def test_a_name_of_two_packages_is_refused(packages: Registry) -> None:
-    with pytest.raises(UnknownName, match=r"'both'.*one:both or two:both"):
-        config_named(packages, "both")
+def test_a_name_of_two_packages_is_refused(packages: list[InstalledConfig]) -> None:
+    with pytest.raises(UnknownName, match=r"'both'.*first_of_two:both or second_of_two:both"):
+        config_named("both", packages)
 
 
-def test_a_mistyped_name_suggests_near_ones_and_says_what_did_not_load(packages: Registry) -> None:
-    with pytest.raises(UnknownName) as caught:
-        config_named(packages, "secnd")
-    assert str(caught.value) == (
-        "no installed config is named 'secnd'. Did you mean 'second'? All of them: lightrl configs\n"
-        "Plugin 'broken' (broken 1.0) did not load: ValueError: no. See: lightrl plugins show broken"
-    )
+def test_a_mistyped_name_suggests_near_ones(packages: list[InstalledConfig]) -> None:
+    with pytest.raises(UnknownName, match=r"no installed config is named 'secnd'\. Did you mean 'second'\? All of them: lightrl configs$"):
+        config_named("secnd", packages)

@@ -46,10 +46,10 @@ def test_a_name_of_a_package_that_is_not_installed(name: str, alone: Registry, m
         alone.resolve("algorithm", name, "model.algorithm")
 
 
-def test_a_config_of_a_package_that_is_not_installed(alone: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_config_of_a_package_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("LIGHTRL_PLUGINS", raising=False)
     with pytest.raises(UnknownName, match=r"It is in the package lightrl-dapo\. Type: pip install --find-links dist lightrl-dapo"):
-        config_named(alone, "dapo")
+        config_named("dapo", [])
 
 
 def test_a_package_that_is_left_out_is_not_to_be_installed(alone: Registry, monkeypatch: pytest.MonkeyPatch) -> None:

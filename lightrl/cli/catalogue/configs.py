@@ -28,9 +28,9 @@ def configs(words: list[str]) -> int:
 
 
 def _list(as_json: bool) -> int:
-    from lightrl.registry.installed_configs import packaged_configs
+    from lightrl.registry.installed_configs import installed_configs
 
-    found = packaged_configs()
+    found = installed_configs()
     if as_json:
         rows = [{"name": r.name, "distribution": r.distribution, "summary": r.summary, "path": str(r.path)} for r in found]
         sys.stdout.write(json.dumps(rows, indent=2) + "\n")
@@ -54,11 +54,11 @@ def _print(found: list[InstalledConfig]) -> None:
 
 
 def _copy(name: str, out: str | None) -> int:
-    from lightrl.registry.classes import UnknownName, registry
-    from lightrl.registry.installed_configs import config_named
+    from lightrl.registry.classes import UnknownName
+    from lightrl.registry.installed_configs import config_named, installed_configs
 
     try:
-        config = config_named(registry(), name)
+        config = config_named(name, installed_configs())
     except UnknownName as error:
         raise ConfigError("", str(error)) from error
     target = Path(out) if out else Path(f"{config.name}.yaml")

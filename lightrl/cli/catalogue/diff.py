@@ -54,10 +54,9 @@ def _merged(a: list[str], b: list[str]) -> list[str]:
 
 
 def _is_file(name: str) -> bool:
-    from lightrl.registry.classes import registry
     from lightrl.registry.installed_configs import installed_configs
 
-    installed = {spelled for config in installed_configs(registry()) for spelled in (config.name, f"{config.distribution}:{config.name}")}
+    installed = {spelled for config in installed_configs() for spelled in (config.name, f"{config.distribution}:{config.name}")}
     return Path(name).suffix in (".yaml", ".yml") or Path(name).is_file() or name in installed
 
 

@@ -8,13 +8,12 @@ from collections.abc import MutableMapping
 from importlib.metadata import version
 
 from lightrl.config.merge.resolve import print_notes, resolve
-from lightrl.config.read.settings import Request, read_words
+from lightrl.config.read.settings import Request
 from lightrl.versions import CUDA_MEMORY_VARIABLES, cuda_memory_variable
 
 
-def carry_out(verb: str, words: list[str]) -> int:
+def carry_out(verb: str, request: Request) -> int:
     """Carry out one verb of Lightning's Trainer; 0 when it is done."""
-    request = read_words(words)
     if request.help_for or request.help:
         return _help(verb, request)
     from lightrl.config.build.checkpoints import tidy_runs, with_checkpoint

@@ -106,11 +106,11 @@ def find_config(name: str) -> Path:
     file = Path(name).expanduser()
     if file.is_file() or len(file.parts) > 1 or file.suffix in (".yaml", ".yml") or file.is_dir():
         return file
-    from lightrl.registry.classes import UnknownName, registry
-    from lightrl.registry.installed_configs import config_named
+    from lightrl.registry.classes import UnknownName
+    from lightrl.registry.installed_configs import config_named, installed_configs
 
     try:
-        return config_named(registry(), name).path
+        return config_named(name, installed_configs()).path
     except UnknownName as error:
         raise ConfigError("--config", f"there is no file {name!r} here, and {error}") from error
 
@@ -133,9 +133,8 @@ def _listed(folder: Path, names: list[str]) -> str:
 
 
 def _installed(file: Path) -> list[str]:
-    from lightrl.registry.classes import registry
     from lightrl.registry.installed_configs import installed_configs
 
-    if file.stem not in {config.name for config in installed_configs(registry())}:
+    if file.stem not in {config.name for config in installed_configs()}:
         return []
     return [f"An installed package brings a config of that name: --config {file.stem}, or lightrl configs copy {file.stem}"]
