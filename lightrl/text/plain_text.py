@@ -175,7 +175,11 @@ def has_dummy_prefix(tokenizer: Tokenizer) -> bool:
 
 
 def without_dummy_prefix(step: JSON) -> JSON:
-    """A normalizer or pre-tokenizer of `tokenizer.json` that puts no space in front of a text. `step`: also a sequence; or None."""
+    """A normalizer or pre-tokenizer, as `tokenizer.json` has it, that puts no space in front of a text.
+
+    Args:
+        step: or None, if there is none; also a sequence of several.
+    """
     if not isinstance(step, dict):
         return step
     if step["type"] == "Sequence":
