@@ -107,7 +107,9 @@ def test_adapters_take_part(plainly: Callable[[], None], uneven: list[Prompt]) -
     assert not torch.equal(base.input_ids, ours.input_ids)
 
 
-@pytest.mark.parametrize("kind", ["bias", "no bias", "head", "AVX-512", "adapters", "both adapters", "DoRA", "off", "merged", "heard"])
+@pytest.mark.parametrize(
+    "kind", ["bias", "no bias", "head", "AVX-512", "ARM", "adapters", "both adapters", "DoRA", "off", "merged", "heard"]
+)
 def test_products_are_those_of_the_layer(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     model: Any = nn.Sequential(nn.Linear(48, 80, bias=kind != "no bias"))
     if kind == "head":
@@ -115,7 +117,9 @@ def test_products_are_those_of_the_layer(kind: str, monkeypatch: pytest.MonkeyPa
     if kind == "AVX-512":
         monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX512")
         monkeypatch.setattr(lean_step, "SMALL", 0)
-    if kind not in ("bias", "no bias", "head", "AVX-512"):
+    if kind == "ARM":
+        monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "DEFAULT")
+    if kind not in ("bias", "no bias", "head", "AVX-512", "ARM"):
         adapted: Any = get_peft_model(model, LoraConfig(r=4, target_modules=["0"], use_dora=kind == "DoRA", init_lora_weights=False))
         adapted.add_adapter("second", LoraConfig(r=2, target_modules=["0"], init_lora_weights=False))
         model = adapted.base_model.model
@@ -130,7 +134,7 @@ def test_products_are_those_of_the_layer(kind: str, monkeypatch: pytest.MonkeyPa
         layer.base_layer.register_forward_hook(lambda _, __, out: 2 * out)
     with torch.no_grad():
         product = lean_step.product(layer)
-        assert (product is layer) == (kind in ("DoRA", "off", "merged", "heard"))
+        assert (product is layer) == (kind in ("ARM", "DoRA", "off", "merged", "heard"))
         for rows in (1, 2, 4, 5, 33, 200):
             states = torch.randn(rows, 48)
             torch.testing.assert_close(product(states), layer(states), atol=1e-5, rtol=1e-5)

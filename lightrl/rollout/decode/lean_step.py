@@ -145,11 +145,12 @@ def _is_heard(module: nn.Module) -> bool:
 
 
 def _only_multiplies(layer: nn.Module) -> bool:
-    """It is linear, of float32 weights on a CPU that has the products of oneDNN, and not under autocast."""
+    """It is linear, of float32 weights on an x86 CPU (on others nothing was measured) with oneDNN, and not under autocast."""
     if not isinstance(layer, nn.Linear) or type(layer).forward not in (nn.Linear.forward, ScoringHead.forward) or _is_heard(layer):
         return False
     narrow = layer.weight.dtype != torch.float32 or torch.is_autocast_enabled("cpu")
-    return not narrow and layer.weight.device.type == "cpu" and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+    measured = layer.weight.device.type == "cpu" and torch.backends.cpu.get_cpu_capability().startswith("AVX")
+    return measured and not narrow and hasattr(torch.ops.mkldnn, "_linear_pointwise")
 
 
 class _Angles:
