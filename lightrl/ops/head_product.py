@@ -19,6 +19,8 @@ MOST_ROWS = 2048
 """Positions on an accelerator beyond which nothing is gained."""
 ELEMENTS = 4_194_304
 """Logits that a CPU holds at a time: 16 MiB in float32, which stay in its caches."""
+KEPT = 67_108_864
+"""Numbers, one for each logit, that a CPU keeps from a forward to its backward pass at most: 256 MiB in float32."""
 MEMORY_SHARE = 1 / 32
 """Of an accelerator's memory, what the logits of a chunk may take."""
 

@@ -1,7 +1,8 @@
-"""Log-probs of chosen tokens, and other numbers of their logits, without ever holding `[rows, vocabulary]` for all rows.
+"""Log-probs of chosen tokens, and other numbers of their logits, without holding `[rows, vocabulary]` for all of many rows.
 
 The head is applied to a chunk of positions at a time, in the forward and again in the backward pass, so that memory is
 chunk x vocabulary instead of positions x vocabulary. In either pass its weights are brought into the format of the product once.
+Of few positions on a CPU, the gradient with respect to the logits is kept from the forward pass, and no logits are computed again.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,7 +12,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from lightrl.ops.head_product import accelerator_memory, head_format, head_product, matrix_product, rows_at_once, without_autocast
+from lightrl.ops.head_product import KEPT, accelerator_memory, head_format, head_product, matrix_product, rows_at_once, without_autocast
 
 Compute = Callable[[Tensor, Tensor], Tensor]
 """A number of each position, `[m]`: from its logits `[m, V]`, which stay as they are, and the ids of the chosen tokens, `[m]`."""
@@ -115,9 +116,10 @@ class _ChosenLogProbs(torch.autograd.Function):
         # the logits must come out in the backward pass as they do here, whatever precision surrounds it
         ctx.format = head_format(weight)
         dtype = torch.promote_types(hidden.dtype, torch.float32)
-        # a head that does not learn needs its logits no second time: the gradient of a log-prob is this, times what comes from above
-        frozen = softcap is None and ctx.needs_input_grad[:3] == (True, False, False)
-        slopes = torch.empty_like(hidden, dtype=dtype) if frozen else None
+        # the gradient of a log-prob is this, times what comes from above: behind a head that does not learn, or else behind the logits
+        frozen = ctx.needs_input_grad[:3] == (True, False, False)
+        kept = frozen or (ctx.needs_input_grad[0] and len(hidden) * len(weight) <= KEPT and weight.device.type == "cpu")
+        slopes = hidden.new_empty(len(hidden), weight.shape[int(frozen)], dtype=dtype) if kept and softcap is None else None
         logprobs, normaliser, *found = (torch.empty(len(hidden), dtype=dtype, device=hidden.device) for _ in range(2 + len(outputs)))
         with without_autocast(hidden):
             head = weight.to(ctx.format)
@@ -133,7 +135,7 @@ class _ChosenLogProbs(torch.autograd.Function):
                     # what is left of the logits are probabilities, but for their sum
                     g = logits.mul_(-scale / temperature / logits.sum(-1, keepdim=True))
                     g.scatter_add_(1, targets[rows, None], g.new_full((len(g), 1), scale / temperature))
-                    slopes[rows] = matrix_product(g.to(ctx.format), head)
+                    slopes[rows] = matrix_product(g.to(ctx.format), head) if frozen else g
                     del g
                 # before the next chunk is there
                 del logits
@@ -155,9 +157,13 @@ def _gradients(ctx: _Context, grad_logprobs: Tensor | None, *grad_outputs: Tenso
     if grad_logprobs is None:
         grad_logprobs = torch.zeros_like(normaliser)
     used = [(compute, grad) for compute, grad in zip(outputs, grad_outputs, strict=True) if grad is not None]
-    if slopes is not None and not used:
-        return (slopes * grad_logprobs[:, None]).to(hidden.dtype), None, None
     wants_hidden, wants_weight, wants_bias = ctx.needs_input_grad[:3]
+    if slopes is not None and not used:
+        factor = grad_logprobs[:, None]
+        behind = slopes @ weight.to(slopes.dtype) if wants_weight or wants_bias else slopes
+        d_weight = (slopes.T @ (hidden * factor)).to(weight.dtype) if wants_weight else None
+        d_bias = None if bias is None or not wants_bias else (slopes.T @ factor)[:, 0].to(bias.dtype)
+        return (behind * factor).to(hidden.dtype), d_weight, d_bias
     # the sum over chunks is kept in the accumulating type, so that bf16 weights do not round at every chunk
     wide = torch.promote_types(weight.dtype, torch.float32)
     d_hidden = torch.zeros_like(hidden) if wants_hidden else None
@@ -169,7 +175,9 @@ def _gradients(ctx: _Context, grad_logprobs: Tensor | None, *grad_outputs: Tenso
         logits = head_logits(hidden[rows], head, bias, temperature, softcap, scale)
         further = _through_outputs(logits, targets[rows], [(at_rows(compute, rows), grad[rows]) for compute, grad in used])
         slope = None if softcap is None else (logits * (temperature / softcap)).square_().neg_().add_(1.0)
-        g = _through_softmax(logits, targets[rows], normaliser[rows], grad_logprobs[rows], further)
+        g = logits.sub_(normaliser[rows, None]).exp_().mul_(-grad_logprobs[rows, None])
+        g.scatter_add_(1, targets[rows, None], grad_logprobs[rows, None])
+        g = g if further is None else g.add_(further)
         g = (g if slope is None else g.mul_(slope)).mul_(scale / temperature)
         if d_bias is not None:
             d_bias += g.sum(0)
@@ -192,13 +200,6 @@ def _through_outputs(logits: Tensor, targets: Tensor, used: list[tuple[Compute, 
         read = logits.detach().requires_grad_()
         total = torch.stack([(compute(read, targets) * grad).sum() for compute, grad in used]).sum()
         return torch.autograd.grad(total, read)[0]
-
-
-def _through_softmax(logits: Tensor, targets: Tensor, normaliser: Tensor, grad_logprobs: Tensor, further: Tensor | None) -> Tensor:
-    """The gradient with respect to the logits after cap and temperature; written over them."""
-    g = logits.sub_(normaliser[:, None]).exp_().mul_(-grad_logprobs[:, None])
-    g.scatter_add_(1, targets[:, None], grad_logprobs[:, None])
-    return g if further is None else g.add_(further)
 
 
 def _add_product(total: Tensor, left: Tensor, right: Tensor) -> None:

@@ -150,8 +150,9 @@ class PolicyModule(LightningModule):
             learner.adapter.shard(*self.children())
 
     def build_models(self) -> None:
-        """Build the policy, and what belongs to it."""
-        self.attach(self.learner.built_policy())
+        """Build the policy, its weights lazy where the strategy cuts them over the ranks, and what belongs to it."""
+        source = self.learner.source
+        self.attach(source.build_lazy() if self.learner.adapter.cuts_weights else source.build())
 
     def attach(self, policy: Policy) -> None:
         """Train this policy, its weights read or not, once it, the data and the settings are found to fit each other.

@@ -32,10 +32,12 @@ def inputs(rows: int = 7, width: int = 5, vocabulary: int = 11, bias: bool = Tru
     return hidden, weight, offset, torch.randint(vocabulary, (rows,))
 
 
-@pytest.fixture(params=[1, 2, 3, 7, 100], ids=lambda rows: f"chunks of {rows}")
+@pytest.fixture(params=[(1, 0), (2, 0), (3, 0), (7, 0), (100, 0), (3, 6), (3, 7)], ids=lambda rows: "chunks of {}, {} kept".format(*rows))
 def _chunks(request, monkeypatch) -> None:
-    monkeypatch.setattr(head_product, "ELEMENTS", request.param * 11)
+    at_once, kept = request.param
+    monkeypatch.setattr(head_product, "ELEMENTS", at_once * 11)
     monkeypatch.setattr(head_product, "LEAST_ROWS", 1)
+    monkeypatch.setattr(logprobs, "KEPT", kept * 11)
 
 
 @pytest.mark.usefixtures("_chunks")
@@ -117,7 +119,10 @@ def test_a_head_that_does_not_learn_computes_its_logits_once(monkeypatch: pytest
     chosen_logprobs(hidden, weight.detach(), offset.detach(), targets)[0].sum().backward()
     assert made == [7]
     chosen_logprobs(hidden, weight, offset, targets)[0].sum().backward()
-    assert made == [7, 7, 7]
+    assert made == [7, 7], "the gradient with respect to the logits of few rows is kept"
+    monkeypatch.setattr(logprobs, "KEPT", 0)
+    chosen_logprobs(hidden, weight, offset, targets)[0].sum().backward()
+    assert made == [7] * 4
 
 
 def test_what_is_only_looked_at_is_not_computed_again_and_costs_no_gradient() -> None:
@@ -192,11 +197,19 @@ def test_no_rows() -> None:
     assert (weight.grad == 0).all()
 
 
-def test_memory_holds_a_chunk_of_logits_not_all_of_them() -> None:
+def test_memory_holds_a_chunk_of_logits_not_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
     rows, vocabulary = 512, 20_000
+    monkeypatch.setattr(logprobs, "KEPT", rows * vocabulary - 1)
     hidden, weight = torch.randn(rows, 8, requires_grad=True), torch.randn(vocabulary, 8, requires_grad=True)
     targets = torch.randint(vocabulary, (rows,))
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
         chosen_logprobs(hidden, weight, None, targets)[0].sum().backward()
     largest = max(event.cpu_memory_usage for event in profile.events())
     assert largest <= 4 * head_product.ELEMENTS < 4 * rows * vocabulary
+
+
+def test_a_loss_of_log_probs_may_be_followed_back_twice() -> None:
+    hidden, weight, offset, targets = inputs()
+    loss = chosen_logprobs(hidden, weight, offset, targets)[0].sum()
+    once, twice = (torch.autograd.grad(loss, (hidden, weight, offset), retain_graph=True) for _ in range(2))
+    assert all(torch.equal(first, second) for first, second in zip(once, twice, strict=True))

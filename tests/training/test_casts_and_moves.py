@@ -194,6 +194,7 @@ def test_s3_a_head_is_read_once_per_chunk_of_its_device(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(head_product, "linear", seen)
     monkeypatch.setattr("lightrl.ops.logprobs.rows_at_once", lambda vocabulary, *_: head_product.rows_at_once(152_000, "cuda", 80 * 2**30))
+    monkeypatch.setattr("lightrl.ops.logprobs.KEPT", 0)
     hidden, weight = torch.randn(8192, 4, requires_grad=True), torch.randn(16, 4, requires_grad=True)
     chosen_logprobs(hidden, weight, None, torch.zeros(8192, dtype=torch.long))[0].sum().backward()
     assert reads == [2048] * 8, "four chunks, forward and backward"

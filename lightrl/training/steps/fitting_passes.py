@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from lightrl.ops.batching import filled_batches, micro_batches, packed_batches
-from lightrl.ops.head_product import rows_at_once
+from lightrl.ops.head_product import KEPT, rows_at_once
 from lightrl.ops.prefix_tree import sorted_rows
 from lightrl.ranges import Count
 from lightrl.rows import Sequences
@@ -140,13 +140,13 @@ class TokenBudget:
 
 
 def fitting_tokens(model: Any, precision: TrainerPrecision, kind: str, memory: float) -> int:
-    """Tokens whose activations fit `SHARE` of the memory beside a chunk of logits: a power of two from `LEAST` to what is of use.
+    """Tokens whose activations fit `SHARE` of the memory beside the logits that are held: a power of two from `LEAST` to what is of use.
 
     The memory is in bytes, beside everything that stays there.
     """
     head = model.get_output_embeddings()
     vocabulary = model.config.get_text_config().vocab_size
-    logits = 0 if head is None else 2 * 4 * vocabulary * rows_at_once(vocabulary, kind, memory)
+    logits = 0 if head is None else 2 * 4 * vocabulary * rows_at_once(vocabulary, kind, memory) + 4 * KEPT * (kind == "cpu")
     size = ModelSize.of(model)
     most = max(FREELY, HELD * size.parameters) if kind == "cpu" else memory
     room = max(0.0, min(SHARE * memory - logits, most))

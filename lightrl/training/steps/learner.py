@@ -93,10 +93,6 @@ class Learner:
         self.policy = policy
         self.module.add_module("policy", policy)
 
-    def built_policy(self) -> Policy:
-        """The policy as its source builds it, its weights lazy where the strategy cuts them over the ranks."""
-        return self.source.build_lazy() if self.adapter.cuts_weights else self.source.build()
-
     @property
     def device(self) -> torch.device:
         """The device on which this rank trains."""
