@@ -42,9 +42,6 @@ class NoUpdate(Callback):
         if attempts > 0 and trainer.global_step == steps:
             unit = "rollouts" if isinstance(pl_module, PolicyOptimization) else "batches"
             numbers = pl_module.numbers if isinstance(pl_module, PolicyModule) else {}
-            raise RunEndedError(f"nothing was learnt: every update of {attempts:,} {unit} was skipped.\n{_why(numbers)}")
-
-
-def _why(numbers: dict[str, float]) -> str:
-    told = [f"{numbers[name]:.0%} {words}" for name, words in REASONS.items() if numbers.get(name, 0) > 0]
-    return f"Of the last completions {'; '.join(told)}." if told else "No token had a weight in the loss."
+            told = [f"{numbers[name]:.0%} {words}" for name, words in REASONS.items() if numbers.get(name, 0) > 0]
+            why = f"Of the last completions {'; '.join(told)}." if told else "No token had a weight in the loss."
+            raise RunEndedError(f"nothing was learnt: every update of {attempts:,} {unit} was skipped.\n{why}")

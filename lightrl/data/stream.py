@@ -75,12 +75,11 @@ class PromptStream:
             return 0, position
         epochs, offset = divmod(position, self.size)
         epoch = self.epoch + epochs
-        return epoch, int(self._order_of(epoch, self.size)[offset]) if self.shuffle else offset
-
-    def _order_of(self, epoch: int, size: int) -> torch.Tensor:
+        if not self.shuffle:
+            return epoch, offset
         if self._order is None or self._order[0] != epoch:
-            self._order = epoch, torch.randperm(size, generator=torch.Generator().manual_seed(_seed(self.seed, epoch)))
-        return self._order[1]
+            self._order = epoch, torch.randperm(self.size, generator=torch.Generator().manual_seed(_seed(self.seed, epoch)))
+        return epoch, int(self._order[1][offset])
 
 
 def counts_of(n: int | Sequence[int], ranks: int) -> list[int]:

@@ -50,8 +50,10 @@ def uniforms(seeds: Tensor, start: int | Tensor, count: int) -> Tensor:
     """
     first = start[:, None] if isinstance(start, Tensor) else start
     counters = first + torch.arange(1, count + 1, device=seeds.device)
-    bits = _mix(seeds[:, None] + counters * _INCREMENT)
-    return _shift_right(bits, 11).double() * 2.0**-53
+    bits = seeds[:, None] + counters * _INCREMENT
+    bits = (bits ^ _shift_right(bits, 30)) * _FIRST_MULTIPLIER
+    bits = (bits ^ _shift_right(bits, 27)) * _SECOND_MULTIPLIER
+    return _shift_right(bits ^ _shift_right(bits, 31), 11).double() * 2.0**-53
 
 
 def token_uniforms(rows: Rollout, name: str) -> Tensor:
@@ -73,12 +75,6 @@ def token_uniforms(rows: Rollout, name: str) -> Tensor:
     if rows.seeds is None:
         raise RuntimeError("these rows have no seeds, since no loop has made them: set `seeds`, an int64 for each row")
     return uniforms(rows.seeds ^ row_seed(name), 0, rows.input_ids.shape[1])
-
-
-def _mix(bits: Tensor) -> Tensor:
-    bits = (bits ^ _shift_right(bits, 30)) * _FIRST_MULTIPLIER
-    bits = (bits ^ _shift_right(bits, 27)) * _SECOND_MULTIPLIER
-    return bits ^ _shift_right(bits, 31)
 
 
 def _shift_right(bits: Tensor, by: int) -> Tensor:

@@ -40,7 +40,10 @@ class FlexKernel:
     def __call__(self, query: Tensor, key: Tensor, value: Tensor, rows: PackedRows, scale: float | None, window: int | None) -> Tensor:
         """As `tree_attention`, which is taken where the compiled function cannot be, after a warning that says why."""
         form = query.device, query.dtype, (*_widths(query), *_widths(key)), window is None, torch.is_grad_enabled()
-        if len(rows) > BLOCK and self._usable(form, query, key, scale, window):
+        if len(rows) > BLOCK and form not in self._works:
+            # when the trunk first comes to a device
+            self._take(form, self._refusal(query, key, scale, window))
+        if len(rows) > BLOCK and self._works[form]:
             try:
                 return self._compiled(query, key, value, rows, scale, window)
             except torch._dynamo.exc.FailOnRecompileLimitHit:
@@ -62,12 +65,6 @@ class FlexKernel:
         with torch._dynamo.config.patch(recompile_limit=VERSIONS):
             found = self._attend(query, key, value, blocks, scale, query.shape[1] != key.shape[1])
         return found.transpose(1, 2).contiguous()
-
-    def _usable(self, form: Form, query: Tensor, key: Tensor, scale: float | None, window: int | None) -> bool:
-        """Tried once for each form, when the trunk first comes to a device."""
-        if form not in self._works:
-            self._take(form, self._refusal(query, key, scale, window))
-        return self._works[form]
 
     def _take(self, form: Form, why: str | None) -> None:
         """Remember whether a form can be used, and warn of one that cannot."""

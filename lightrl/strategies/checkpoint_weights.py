@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 from lightning.pytorch import LightningModule
-from torch import Tensor, nn
+from torch import Tensor
 
 from lightrl.strategies.checkpoint_files import TAG, CheckpointError, contents, only_weights, others, states_in
 
@@ -40,7 +40,9 @@ def refuse_shapes(path: Path, module: LightningModule, among: str = "") -> None:
     held = notes_in(path)
     if module.strict_loading:
         refuse_without_optimizer(path, held)
-    there, here = _shapes_in(held), _shapes_of(module)
+    # under ZeRO-3 a parameter is empty until it is used, and knows its shape
+    whole = {name: tuple(parameter.ds_shape) for name, parameter in module.named_parameters() if hasattr(parameter, "ds_shape")}
+    there, here = _shapes_in(held), {name: whole.get(name, tuple(weight.shape)) for name, weight in module.state_dict().items()}
     trained = {name for name, parameter in module.named_parameters() if parameter.requires_grad}
     for name in sorted(name for name in there.keys() | here.keys() if name.startswith(among)):
         spared = not module.strict_loading and (name not in here or (name not in there and name not in trained))
@@ -58,12 +60,6 @@ def refuse_without_optimizer(path: Path, held: dict[str, Any]) -> None:
             f"ckpt_path: {str(path)!r} was written without the optimizer (save_weights_only: true), so no run can go on from it.\n"
             f"To train its weights further: lightrl export --ckpt_path {path} --out FOLDER, and --model.policy.path FOLDER"
         )
-
-
-def _shapes_of(module: nn.Module) -> Shapes:
-    # under ZeRO-3 a parameter is empty until it is used, and knows its shape
-    whole = {name: tuple(parameter.ds_shape) for name, parameter in module.named_parameters() if hasattr(parameter, "ds_shape")}
-    return {name: whole.get(name, tuple(weight.shape)) for name, weight in module.state_dict().items()}
 
 
 def _said(shape: tuple[int, ...] | None) -> str:

@@ -108,7 +108,8 @@ def test_adapters_take_part(plainly: Callable[[], None], uneven: list[Prompt]) -
 
 
 @pytest.mark.parametrize(
-    "kind", ["bias", "no bias", "head", "AVX-512", "ARM", "adapters", "both adapters", "DoRA", "off", "merged", "heard"]
+    "kind",
+    ["bias", "no bias", "head", "AVX-512", "ARM", "adapters", "both adapters", "DoRA", "off", "merged", "heard", "bfloat16"],
 )
 def test_products_are_those_of_the_layer(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     model: Any = nn.Sequential(nn.Linear(48, 80, bias=kind != "no bias"))
@@ -117,9 +118,12 @@ def test_products_are_those_of_the_layer(kind: str, monkeypatch: pytest.MonkeyPa
     if kind == "AVX-512":
         monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX512")
         monkeypatch.setattr(lean_step, "SMALL", 0)
+    if kind == "bfloat16":
+        monkeypatch.setattr(lean_step, "SMALL", 0)
+        model.to(torch.bfloat16)
     if kind == "ARM":
         monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "DEFAULT")
-    if kind not in ("bias", "no bias", "head", "AVX-512", "ARM"):
+    if kind not in ("bias", "no bias", "head", "AVX-512", "ARM", "bfloat16"):
         adapted: Any = get_peft_model(model, LoraConfig(r=4, target_modules=["0"], use_dora=kind == "DoRA", init_lora_weights=False))
         adapted.add_adapter("second", LoraConfig(r=2, target_modules=["0"], init_lora_weights=False))
         model = adapted.base_model.model
@@ -136,8 +140,18 @@ def test_products_are_those_of_the_layer(kind: str, monkeypatch: pytest.MonkeyPa
         product = lean_step.product(layer)
         assert (product is layer) == (kind in ("ARM", "DoRA", "off", "merged", "heard"))
         for rows in (1, 2, 4, 5, 33, 200):
-            states = torch.randn(rows, 48)
-            torch.testing.assert_close(product(states), layer(states), atol=1e-5, rtol=1e-5)
+            states, within = torch.randn(rows, 48), 1e-2 if kind == "bfloat16" else 1e-5
+            torch.testing.assert_close(product(states), layer(states.to(layer.weight.dtype)), atol=within, rtol=within)
+
+
+def test_only_products_in_the_format_of_their_weights_are_taken() -> None:
+    layer = nn.Linear(48, 80)
+    adapted: Any = get_peft_model(nn.Sequential(nn.Linear(48, 80)).to(torch.bfloat16), LoraConfig(r=4, target_modules=["0"]))
+    with torch.autocast("cpu", torch.bfloat16):
+        assert lean_step.product(layer) is layer
+        assert lean_step.product(layer.to(torch.bfloat16)) is not layer
+    small = adapted.base_model.model[0]
+    assert lean_step.product(small) is small, "a small adapter would be rounded away"
 
 
 def test_an_mlp_of_another_kind_is_called_itself(policy_of: PolicyOf, engine_for: EngineFor, even: list[Prompt]) -> None:

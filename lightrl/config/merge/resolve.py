@@ -70,7 +70,9 @@ def resolve(verb: str, request: Request, complete: bool = True) -> Resolved:
         for section, choice in choices.items():
             if section in content:
                 with merger.problems.collected(section):
-                    _lay(merger, choice, section, content[section], setting)
+                    # a class name, or a mapping in YAML; anything else is refused as arguments
+                    name, given = split(parsed(content[section], section), section, setting.source)
+                    merger.arguments(choice, given if name is None or isinstance(name, str) else name, section, setting.source)
         with merger.problems.collected("rollouts"):
             rollouts.read(content, setting)
         if rest := {key: value for key, value in content.items() if key not in (*SECTIONS, "rollouts")}:
@@ -121,12 +123,6 @@ def _start(section: str, settings: list[Setting]) -> Choice:
             name = str(parsed(given["class_path"], section))
     cls = top_level_class(section, name)
     return Choice(cls, Slot("part", cls, cls))
-
-
-def _lay(merger: Merger, choice: Choice, section: str, typed: object, setting: Setting) -> None:
-    # typed: a class name, or a mapping in YAML; anything else is refused as arguments
-    name, given = split(parsed(typed, section), section, setting.source)
-    merger.arguments(choice, given if name is None or isinstance(name, str) else name, section, setting.source)
 
 
 def unusual(value: object, key: str) -> Iterator[str]:

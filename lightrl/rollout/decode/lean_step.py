@@ -6,6 +6,7 @@ A model gets it if it gives what the model's own forward gives.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -14,7 +15,7 @@ from torch.nn import functional as F
 
 from lightrl.policy.head import ScoringHead
 from lightrl.rollout.decode.cache import GrowingLayer, growing_cache
-from lightrl.rollout.decode.model_forward import DecodeStep, unwrapped
+from lightrl.rollout.decode.model_forward import DecodeStep, multiplied_as, unwrapped
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -28,6 +29,8 @@ POSITIONS_AT_ONCE = 256
 """Positions by which the table of angles grows."""
 FEW_ROWS = 4
 """Rows up to which a weight times their columns is quicker on a CPU than rows times a weight."""
+LONE = 2
+"""Rows up to which it is quicker than rows times a copy, which is made when it is first read."""
 SMALL = 2**18
 """Numbers of a weight up to which its copy gains nothing."""
 LARGE_HEAD = 16_384
@@ -101,8 +104,8 @@ class _Block:
 def product(layer: nn.Module) -> Callable[[Tensor], Tensor]:
     """`[n, out]` of `[n, in]`: what a linear layer gives with its weights as they are now.
 
-    A plain product on a CPU lays its weights out anew at every token. A large head, what is adapted with its adapters added to it, and
-    with AVX-512 all but small weights are copied once, in the layout in which oneDNN multiplies a few rows.
+    A plain product on a CPU lays its weights out anew at every token. A large head, what is adapted in float32 with its adapters added to
+    it, and with AVX-512 all but small weights are copied once, in the layout in which oneDNN multiplies a few rows.
     """
     added: Any = layer if hasattr(layer, "get_base_layer") else None
     base: Any = layer if added is None else added.get_base_layer()
@@ -111,25 +114,39 @@ def product(layer: nn.Module) -> Callable[[Tensor], Tensor]:
     if added is not None:
         from peft.tuners.lora import Linear
 
-        other = type(added) is not Linear or added.disable_adapters or added.merged
+        # an adapter that is added to a weight of two bytes is rounded away
+        other = type(added) is not Linear or added.disable_adapters or added.merged or base.weight.dtype != torch.float32
         if other or added.lora_variant or any(added.lora_bias.values()):
             return layer
     weight, bias = base.weight, base.bias
     wide = weight.numel() > SMALL and torch.backends.cpu.get_cpu_capability().startswith("AVX512")
     copied = added is not None or len(weight) >= LARGE_HEAD or wide
-    whole = weight if added is None else sum(map(added.get_delta_weight, added.active_adapters), weight)
-    copy = torch.ops.mkldnn._reorder_linear_weight(whole, 32) if copied else None
+    columns = 0 if added is not None or weight.dtype != torch.float32 else LONE if copied else FEW_ROWS
+
+    @cache
+    def copy() -> Tensor:
+        whole = weight if added is None else sum(map(added.get_delta_weight, added.active_adapters), weight)
+        found: Tensor = torch.ops.mkldnn._reorder_linear_weight(whole, 32)
+        return found
 
     def of(states: Tensor) -> Tensor:
         states = states.to(weight.dtype)
-        if copy is not None and (added is not None or len(states) > 1):
-            found: Tensor = torch.ops.mkldnn._linear_pointwise(states, copy, bias, "none", [], "")
-            return found
-        # contiguous, since what follows is slower on columns
-        few = bias is None and 1 < len(states) <= FEW_ROWS
-        return torch.mm(weight, states.T).T.contiguous() if few else F.linear(states, weight, bias)
+        if len(states) <= columns:
+            return _by_columns(states, weight, bias)
+        if not copied:
+            return F.linear(states, weight, bias)
+        found: Tensor = torch.ops.mkldnn._linear_pointwise(states, copy(), bias, "none", [], "")
+        return found
 
     return of
+
+
+def _by_columns(states: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    # one column takes longer than two; several are made contiguous, since what follows is slower on columns
+    lone = len(states) == 1
+    found = torch.mm(weight, (torch.cat([states, states]) if lone else states).T)
+    found = found[:, :1].T if lone else found.T.contiguous()
+    return found if bias is None else found.add_(bias)
 
 
 def _mlp(mlp: nn.Module) -> Callable[[Tensor], Tensor]:
@@ -145,12 +162,12 @@ def _is_heard(module: nn.Module) -> bool:
 
 
 def _only_multiplies(layer: nn.Module) -> bool:
-    """It is linear, of float32 weights on an x86 CPU (on others nothing was measured) with oneDNN, and not under autocast."""
+    """It is linear, multiplies as its weights are, float32 or bfloat16, and is on an x86 CPU (others were not measured) with oneDNN."""
     if not isinstance(layer, nn.Linear) or type(layer).forward not in (nn.Linear.forward, ScoringHead.forward) or _is_heard(layer):
         return False
-    narrow = layer.weight.dtype != torch.float32 or torch.is_autocast_enabled("cpu")
+    known = layer.weight.dtype in (torch.float32, torch.bfloat16) and multiplied_as(layer, layer.weight) == layer.weight.dtype
     measured = layer.weight.device.type == "cpu" and torch.backends.cpu.get_cpu_capability().startswith("AVX")
-    return measured and not narrow and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+    return measured and known and hasattr(torch.ops.mkldnn, "_linear_pointwise")
 
 
 class _Angles:

@@ -90,10 +90,10 @@ def compute_copies(model: PreTrainedModel) -> ReplacedTensors:
     Args:
         model: whose weights are whole, with or without autocast as it will compute.
     """
-    return ReplacedTensors(model, lambda module, tensor: tensor.to(_format(module, tensor)))
+    return ReplacedTensors(model, lambda module, tensor: tensor.to(multiplied_as(module, tensor)))
 
 
-def _format(module: nn.Module, tensor: Tensor) -> torch.dtype:
+def multiplied_as(module: nn.Module, tensor: Tensor) -> torch.dtype:
     """The format in which a module multiplies this tensor of its own."""
     if type(module) is ScoringHead:
         return head_format(tensor)

@@ -28,8 +28,8 @@ def recorder_for(model: PreTrainedModel) -> Callable[[], Record] | None:
 
 log = logging.getLogger(__name__)
 
-TRIALS = (((1, 2, 3, 4), (5, 6, 7, 8)), ((9, 10), (11, 12, 13, 14, 15)))
-"""Prompts that are tried: of one length, and of two."""
+TRIALS = (((1, 2, 3, 4),), ((5, 6), (7, 8, 9, 10, 11), (12, 13)))
+"""Prompts that are tried: one alone, and several of two lengths, for which steps have other products."""
 STEPS = 2
 """Tokens that are decoded behind each."""
 TOLERANCE = 1e-4

@@ -17,7 +17,6 @@ from lightrl.algorithms.algorithm import Algorithm
 from lightrl.algorithms.extras import GIVEN, logprobs_of
 from lightrl.parts.engine import RolloutEngine
 from lightrl.parts.output import OLD
-from lightrl.parts.sampler import Sampler
 from lightrl.parts.step_part import StepPart
 from lightrl.policy.policy import Policy
 from lightrl.training.online.networks import compared_at_hand
@@ -52,7 +51,9 @@ def predict(scored: ScoredRollout, learner: PolicyLearner, engine: RolloutEngine
     """Compute what the algorithm's parts need, and nothing else; `recompute`: the old log-probs are the trainer's."""
     algorithm, policy = learner.algorithm, learner.policy
     _refuse_incomparable(algorithm, engine)
-    _refuse_unsaid(scored, algorithm.sampler)
+    if algorithm.sampler.samples_all and bool(scored.rollout_logprobs.isnan().any()):
+        name = type(algorithm.sampler).__name__
+        raise ValueError(f"{name} gives rows that the policy has not sampled, and says that it has: {name} needs samples_all = False")
     scored.contexts |= _contexts(scored, algorithm, policy)
     for slot in scored.contexts:
         learner.ledger.add(f"{slot}/informed", scored.informed(slot).float())
@@ -109,12 +110,6 @@ def _contexts(scored: ScoredRollout, algorithm: Algorithm, policy: Policy) -> di
                     f"takes rows of at most {most}: shorten its template, or lower model.engine.max_new_tokens"
                 )
     return found
-
-
-def _refuse_unsaid(scored: ScoredRollout, sampler: Sampler) -> None:
-    if sampler.samples_all and bool(scored.rollout_logprobs.isnan().any()):
-        name = type(sampler).__name__
-        raise ValueError(f"{name} gives rows that the policy has not sampled, and says that it has: {name} needs samples_all = False")
 
 
 def _refuse_incomparable(algorithm: Algorithm, engine: RolloutEngine) -> None:

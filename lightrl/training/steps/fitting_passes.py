@@ -62,12 +62,8 @@ class FittingPasses:
             if torch.accelerator.is_available():
                 torch.accelerator.empty_cache()
             before = before or ("of all rows at once" if self._budget.tokens is None else f"of {self._budget.tokens:,} tokens")
-            self._shrink(sequences, len(cuts))
-
-    def _shrink(self, sequences: Sequences, passes: int) -> None:
-        """Halve the budget until there are more passes."""
-        while self._budget.tokens != 1 and len(self.cut(sequences)) <= passes:
-            self._budget.halve(int(sequences.lengths.sum()))
+            while self._budget.tokens != 1 and len(self.cut(sequences)) <= len(cuts):
+                self._budget.halve(int(sequences.lengths.sum()))
 
 
 def cut_rows(sequences: Sequences, budget: int | None, longest_packed: int) -> list[Tensor]:
