@@ -29,6 +29,7 @@ from benchmarks.logged_process import run_logged
 BFLOAT16 = {"precision": "bf16-true", "dtype": "bfloat16"}
 ROWS: dict[str, dict[str, Any]] = {
     "32-true": {"precision": "32-true", "dtype": "float32"},
+    "32-true, rollouts in bfloat16": {"precision": "32-true", "dtype": "float32", "rollouts": "bfloat16"},
     "bf16-mixed": {"precision": "bf16-mixed", "dtype": "float32"},
     "bf16-true": BFLOAT16,
     "bf16-true rollout": BFLOAT16 | {"old_logprobs": "rollout"},
@@ -70,7 +71,7 @@ def read(results: Path) -> list[dict[str, Any]]:
 
 def train(task: str, row: str, seed: int, arguments: argparse.Namespace) -> dict[str, Any]:
     """One run: held-out accuracy at each evaluation, deviation of the ratio before the first step, alarms, seconds."""
-    folder: Path = arguments.out / f"{task}-{row.replace(' ', '-')}-{seed}"
+    folder: Path = arguments.out / f"{task}-{row.replace(',', '').replace(' ', '-')}-{seed}"
     folder.mkdir(parents=True, exist_ok=True)
     config, settings = (sort if task == "sort" else capitals)(ROWS[row], seed, arguments)
     (folder / "row.yaml").write_text(yaml.safe_dump(settings))
@@ -130,7 +131,7 @@ def capitals(row: dict[str, Any], seed: int, arguments: argparse.Namespace) -> t
                 "contains": {"path": "benchmarks.learning.capitals.contains"},
                 "alone": {"path": "benchmarks.learning.capitals.alone", "weight": 0.5},
             },
-            "engine": {"class_path": "TransformersEngine", "init_args": {"max_new_tokens": 12}},
+            "engine": {"class_path": "TransformersEngine", "init_args": {"max_new_tokens": 12} | config["model"].get("engine", {})},
             "evaluation": {"samples": 16},
             "prompts_per_rollout": 6,
             "micro_batch_tokens": 1024,
@@ -148,16 +149,18 @@ def settings(row: dict[str, Any], start: dict[str, Any], rank: int) -> dict[str,
     model: dict[str, Any] = {"policy": lora if "lora" in row else start}
     if "old_logprobs" in row:
         model["algorithm"] = {"old_logprobs": row["old_logprobs"]}
+    if "rollouts" in row:
+        model["engine"] = {"dtype": row["rollouts"]}
     return {"trainer": {"precision": row["precision"], "enable_checkpointing": False}, "model": model}
 
 
 def table(results: list[dict[str, Any]]) -> None:
     """Print the accuracy at the end by task, row and seed."""
-    print(f"{'task':<10}{'row':<22}{'seed':>4}{'start':>7}{'final':>7}{'best':>7}{'max|r-1|':>10}{'alarms':>8}{'s':>6}")
+    print(f"{'task':<10}{'row':<30}{'seed':>4}{'start':>7}{'final':>7}{'best':>7}{'max|r-1|':>10}{'alarms':>8}{'s':>6}")
     for r in sorted(results, key=lambda r: (r["task"], list(ROWS).index(r["row"]), r["seed"])):
         start, final, best = r["accuracy"][0], r["accuracy"][-1], max(r["accuracy"])
         numbers = f"{start:>7.3f}{final:>7.3f}{best:>7.3f}{r['first_pass']:>10.4f}{r['alarms']:>8}{r['seconds']:>6}"
-        print(f"{r['task']:<10}{r['row']:<22}{r['seed']:>4}{numbers}")
+        print(f"{r['task']:<10}{r['row']:<30}{r['seed']:>4}{numbers}")
 
 
 def child(words: list[str]) -> int:

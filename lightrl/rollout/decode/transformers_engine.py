@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections import deque
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -13,6 +13,7 @@ import torch
 from annotated_types import Ge, Gt, Le, Lt
 from torch import Tensor, nn
 
+from lightrl.ops.agreement import LIMITS
 from lightrl.ops.pretrained import ReplacedTensors
 from lightrl.parts.engine import PolicyWeights, Request, Result, RolloutEngine, SampledPolicy, Sampling
 from lightrl.ranges import Count, Natural, Seed, Temperature
@@ -50,6 +51,7 @@ class TransformersEngine(RolloutEngine):
         max_rows: Count | None = None,
         slice_rows: Count | None = None,
         seed: Seed = 0,
+        dtype: Literal["bfloat16"] | None = None,
     ) -> None:
         """
         Args:
@@ -64,12 +66,17 @@ class TransformersEngine(RolloutEngine):
             slice_rows: completions of a slice: those of one slice share batches, and episodes that begin in it stay in it. Engines in
                 workers take a slice at a time. null: all of a call.
             seed: of the random numbers.
+            dtype: that layers multiply in while rows are decoded, which is quicker on processors that have such products; the trainer
+                computes the log-probs again, and `algorithm.correction` may weight by the difference. null: the trainer's.
 
         Raises:
             ValueError: an argument outside its range.
         """
         self.sampling = Sampling(max_new_tokens, temperature, top_p, top_k, min_p, tuple(stop or ()))
         self.max_rows, self.slice_rows, self.seed = max_rows, slice_rows, seed
+        self.dtype = dtype
+        if dtype is not None:
+            self.exact_logprobs, self.logprob_tolerance = False, LIMITS[torch.bfloat16].mean
         self._version = 0
         self._policy: SampledPolicy | None = None
         self._model: IncrementalModel | None = None
@@ -140,8 +147,10 @@ class TransformersEngine(RolloutEngine):
 
     def _next(self, batch: RequestBatch, rows: Iterator[list[Result]]) -> list[Result] | None:
         """The next results of a batch; None: it is over, or has to begin again with fewer rows."""
+        model = self._ready().model
+        narrow = nullcontext() if self.dtype is None else torch.autocast(model.device.type, torch.bfloat16)
         try:
-            with _evaluation_mode(self._ready().model), self._ready_copies().in_place():
+            with _evaluation_mode(model), narrow, self._ready_copies().in_place():
                 found = next(rows, None)
         except torch.OutOfMemoryError:
             if batch.most <= 1:
