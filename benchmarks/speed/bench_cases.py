@@ -71,8 +71,8 @@ ROLLOUTS = {
     "15m": Rollouts("15M", cap=64, mean_length=None, steps=4, warm=1),
     "prompts500": Rollouts("1M", cap=32, mean_length=None, steps=4, warm=1, prompt_tokens=500),
     "overhead": Rollouts("133K", cap=8, mean_length=None, steps=40, warm=15, prompts=4),
-    "smollm2": Rollouts(REAL, cap=64, mean_length=None, steps=3, warm=1, prompts=4),
-    "smollm2_lora": Rollouts(REAL, cap=64, mean_length=None, steps=3, warm=1, prompts=4, lora=16),
+    "smollm2": Rollouts(REAL, cap=64, mean_length=None, steps=4, prompts=4),
+    "smollm2_lora": Rollouts(REAL, cap=64, mean_length=None, steps=4, prompts=4, lora=16),
 }
 EXAMPLES = {
     "sft": Examples("sft"),
