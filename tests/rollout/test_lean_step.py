@@ -12,6 +12,7 @@ from peft import LoraConfig, get_peft_model
 from torch import nn
 
 from lightrl import LoraPolicy, Policy, Prompt, Rollout, TinyPolicy, TransformersEngine
+from lightrl.policy.head import ScoringHead
 from lightrl.rollout.decode import lean_step, step_choice
 from lightrl.rollout.decode.incremental import IncrementalModel
 from lightrl.rollout.decode.lean_step import LeanStep, has_lean_form
@@ -149,9 +150,23 @@ def test_only_products_in_the_format_of_their_weights_are_taken() -> None:
     adapted: Any = get_peft_model(nn.Sequential(nn.Linear(48, 80)).to(torch.bfloat16), LoraConfig(r=4, target_modules=["0"]))
     with torch.autocast("cpu", torch.bfloat16):
         assert lean_step.product(layer) is layer
-        assert lean_step.product(layer.to(torch.bfloat16)) is not layer
+    assert lean_step.product(layer.to(torch.bfloat16)) is not layer
     small = adapted.base_model.model[0]
     assert lean_step.product(small) is small, "a small adapter would be rounded away"
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_under_autocast_the_logits_of_a_float32_head_are_not_rounded(large: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    head = nn.Linear(48, 80)
+    ScoringHead.take_over(head)
+    monkeypatch.setattr(lean_step, "LARGE_HEAD", 80 if large else 81)
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        product = lean_step.product(head)
+        for rows in (1, 2, 3, 33):
+            states = torch.randn(rows, 48)
+            found = product(states)
+            assert found.dtype == torch.float32
+            torch.testing.assert_close(found, head(states), atol=1e-5, rtol=1e-5)
 
 
 def test_an_mlp_of_another_kind_is_called_itself(policy_of: PolicyOf, engine_for: EngineFor, even: list[Prompt]) -> None:

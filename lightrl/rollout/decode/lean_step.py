@@ -121,7 +121,9 @@ def product(layer: nn.Module) -> Callable[[Tensor], Tensor]:
     weight, bias = base.weight, base.bias
     wide = weight.numel() > SMALL and torch.backends.cpu.get_cpu_capability().startswith("AVX512")
     copied = added is not None or len(weight) >= LARGE_HEAD or wide
-    columns = 0 if added is not None or weight.dtype != torch.float32 else LONE if copied else FEW_ROWS
+    if (converted := torch.is_autocast_enabled("cpu")) and not copied:
+        return layer
+    columns = 0 if converted or added is not None or weight.dtype != torch.float32 else LONE if copied else FEW_ROWS
 
     @cache
     def copy() -> Tensor:
