@@ -31,7 +31,7 @@ FEW_ROWS = 4
 """Rows up to which a weight times their columns is quicker on a CPU than rows times a weight."""
 LONE = 2
 """Rows up to which it is quicker than rows times a copy, which is made when it is first read."""
-SMALL = 2**18
+SMALL = 2**15
 """Numbers of a weight up to which its copy gains nothing."""
 LARGE_HEAD = 16_384
 """Tokens of a vocabulary from which a copy of its head is made."""
