@@ -71,12 +71,7 @@ def _listed(found: object) -> str:
 
 
 def lazy_names(package: str, module_of: Mapping[str, str]) -> Callable[[str], Any]:
-    """The `__getattr__` of a package.
-
-    Args:
-        package: its name.
-        module_of: by each name, the path of the module that defines it.
-    """
+    """The `__getattr__` of a package, by its name, and by each of its names the path of the module that defines it."""
 
     def found(name: str) -> Any:
         if name not in module_of:

@@ -13,6 +13,8 @@ from torch.nn.functional import linear
 
 HALVES = (torch.bfloat16, torch.float16)
 """Formats whose products a GPU adds up in float32."""
+LARGE = 2**22
+"""Numbers of a matrix from which oneDNN multiplies more quickly than the BLAS that torch calls."""
 LEAST_ROWS = 128
 """Positions in a chunk of logits at least: with fewer, reading the head takes longer than multiplying with it."""
 MOST_ROWS = 2048
@@ -45,8 +47,7 @@ def head_product(hidden: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         bias: `[V]` or None.
     """
     hidden, bias = hidden.to(weight.dtype), None if bias is None else bias.to(weight.dtype)
-    learns = torch.is_grad_enabled() and (hidden.requires_grad or weight.requires_grad)
-    if learns or not sums_are_wide(weight):
+    if torch.is_grad_enabled() and (hidden.requires_grad or weight.requires_grad):
         narrow = linear(hidden, weight, bias)
         return narrow.to(torch.promote_types(narrow.dtype, torch.float32))
     found = matrix_product(hidden.flatten(0, -2), weight.T).view(*hidden.shape[:-1], -1)
@@ -57,8 +58,22 @@ def matrix_product(left: Tensor, right: Tensor) -> Tensor:
     """The product of two matrices of one format, in float32 or wider; it has no gradient."""
     if sums_are_wide(left):
         return torch.mm(left, right, out_dtype=torch.float32)
+    many = len(left) >= LEAST_ROWS and right.numel() >= LARGE and left.dtype == right.dtype == torch.float32
+    if many and right.device.type == "cpu" and onednn_is_wide():
+        return onednn_product(left, right.T)
     found = left @ right
     return found.to(torch.promote_types(found.dtype, torch.float32))
+
+
+def onednn_is_wide() -> bool:
+    """torch has oneDNN, and the processor AVX-512."""
+    return torch.backends.cpu.get_cpu_capability().startswith("AVX512") and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+
+
+def onednn_product(rows: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """`[n, out]` rows weight^T + bias by oneDNN, of `[n, in]` and `[out, in]` in any layout, its own included; it has no gradient."""
+    found: Tensor = torch.ops.mkldnn._linear_pointwise(rows, weight, bias, "none", [], "")
+    return found
 
 
 def sums_are_wide(factor: Tensor) -> bool:

@@ -160,7 +160,7 @@ def _gradients(ctx: _Context, grad_logprobs: Tensor | None, *grad_outputs: Tenso
     wants_hidden, wants_weight, wants_bias = ctx.needs_input_grad[:3]
     if slopes is not None and not used:
         factor = grad_logprobs[:, None]
-        behind = slopes @ weight.to(slopes.dtype) if wants_weight or wants_bias else slopes
+        behind = matrix_product(slopes, weight.to(slopes.dtype)) if wants_weight or wants_bias else slopes
         d_weight = (slopes.T @ (hidden * factor)).to(weight.dtype) if wants_weight else None
         d_bias = None if bias is None or not wants_bias else (slopes.T @ factor)[:, 0].to(bias.dtype)
         return (behind * factor).to(hidden.dtype), d_weight, d_bias

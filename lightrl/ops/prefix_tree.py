@@ -77,12 +77,7 @@ class SortedRows:
 
 
 def sorted_rows(input_ids: Tensor, lengths: Sequence[int]) -> SortedRows:
-    """Sort rows by their ids.
-
-    Args:
-        input_ids: `[N, L]` int64, on the CPU.
-        lengths: of N rows; what follows is padding.
-    """
+    """Sort rows by their ids: `input_ids` is `[N, L]` int64, on the CPU, and what follows the N lengths is padding."""
     ids = input_ids.numpy()
     # big-endian bytes sort as the numbers do
     keys = [row[:length].astype(">u4").tobytes() for row, length in zip(ids, lengths, strict=True)]

@@ -19,7 +19,7 @@ from lightrl.policy.head import fits_scoring_head
 from lightrl.policy.packed_trunk import NOTHING, longest_packed, trunk_states
 from lightrl.policy.trunk_numbers import at_predicted, laid_out, listening
 from lightrl.policy.weight_access import WeightAccess, unsharded_state
-from lightrl.policy.written_model import save_tokenizer, write_model
+from lightrl.policy.written_model import write_model
 from lightrl.rows import onto
 from lightrl.strategies.disk import onto_disk
 from lightrl.text.control_tokens import decoded, mark_ids
@@ -197,8 +197,7 @@ class Policy(nn.Module):
     def save(self, folder: str | Path) -> None:
         """Write a Hugging Face folder (safetensors, config, tokenizer with chat template) that `PretrainedPolicy` takes."""
         with onto_disk(Path(folder)):
-            write_model(self.model, folder, unsharded_state(self.model))
-            save_tokenizer(self.tokenizer, folder)
+            write_model(self.model, self.tokenizer, folder, unsharded_state(self.model))
 
     def merged(self) -> Policy:
         """The policy as one causal LM, adapters (if it had any) added to its weights."""

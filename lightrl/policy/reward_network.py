@@ -14,7 +14,7 @@ from lightrl.policy.adapted import AdaptedPolicy
 from lightrl.policy.packed_trunk import trunk_states
 from lightrl.policy.policy import Policy
 from lightrl.policy.weight_access import unsharded_state
-from lightrl.policy.written_model import save_tokenizer, write_model
+from lightrl.policy.written_model import write_model
 from lightrl.strategies.disk import onto_disk
 from lightrl.text.encoding import encode_conversation, must_be_fast, no_template, render
 from lightrl.text.tokenizer import Tokenizer
@@ -88,8 +88,7 @@ class RewardNetwork(nn.Module):
         """Write a Hugging Face folder (AutoModelForSequenceClassification with one output, safetensors, tokenizer with chat template)."""
         model = self._plain()
         with onto_disk(Path(folder)):
-            write_model(model, folder, unsharded_state(model))
-            save_tokenizer(self.tokenizer, folder)
+            write_model(model, self.tokenizer, folder, unsharded_state(model))
 
     def merged(self) -> RewardNetwork:
         """Itself: adapters are added to the weights as it is saved."""

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from lightrl.policy.adapted import AdaptedPolicy
 from lightrl.policy.policy import Policy
 from lightrl.policy.weight_access import WeightAccess
-from lightrl.policy.written_model import save_tokenizer, write_model
+from lightrl.policy.written_model import write_model
 from lightrl.strategies.disk import onto_disk
 from lightrl.workers.calls import describe
 
@@ -84,8 +84,7 @@ class TrainerWeights:
     def _write(self, folder: Path, tensors: dict[str, Tensor]) -> None:
         # a bar for every update would bury the run's own
         with _no_progress_bar(), onto_disk(folder, sum(tensor.nbytes for tensor in tensors.values())):
-            write_model(self.policy.model, folder, tensors)
-        save_tokenizer(self.policy.tokenizer, folder)
+            write_model(self.policy.model, self.policy.tokenizer, folder, tensors)
 
 
 @contextmanager

@@ -14,13 +14,14 @@ from torch import Tensor
 from lightrl.text.tokenizer import Tokenizer
 
 
-def write_model(model: Any, folder: str | Path, tensors: Mapping[str, Tensor]) -> None:
-    """Write weights and config by `save_pretrained`, which imports no DeepSpeed for it."""
+def write_model(model: Any, tokenizer: Tokenizer, folder: str | Path, tensors: Mapping[str, Tensor]) -> None:
+    """Write tensors as the weights of a model, its config, and the tokenizer with its chat template; DeepSpeed is not imported for it."""
     with _deepspeed_left_alone():
         model.save_pretrained(folder, state_dict=tensors)
     # safetensors lets nobody else read them
     for file in Path(folder).glob("*.safetensors"):
         file.chmod((Path(folder) / "config.json").stat().st_mode)
+    save_tokenizer(tokenizer, folder)
 
 
 def save_tokenizer(tokenizer: Tokenizer, folder: str | Path) -> None:
@@ -35,6 +36,7 @@ def save_tokenizer(tokenizer: Tokenizer, folder: str | Path) -> None:
 
 @contextmanager
 def _deepspeed_left_alone() -> Iterator[None]:
+    """Within, there is no module `deepspeed`, unless it has been imported."""
     # transformers asks whether the model is an engine of DeepSpeed's, and imports DeepSpeed for that: seconds, and on a machine with CUDA
     # and without its compiler an error. None in sys.modules is Python's own way to say that there is no such module.
     if "deepspeed" in sys.modules:

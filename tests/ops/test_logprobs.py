@@ -56,6 +56,28 @@ def test_values_and_gradients_are_those_of_log_softmax(options: dict, bias: bool
         assert torch.allclose(mine, other, atol=1e-10)
 
 
+@pytest.mark.skipif(not head_product.onednn_is_wide(), reason="needs a processor with AVX-512")
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("kept", [0, head_product.KEPT], ids=["computed again", "kept"])
+def test_large_products_of_onednn_are_those_of_double_precision(monkeypatch, bias: bool, kept: int) -> None:
+    monkeypatch.setattr(head_product, "LARGE", 1)
+    monkeypatch.setattr(logprobs, "KEPT", kept)
+    asked = []
+    product = head_product.onednn_product
+    monkeypatch.setattr(head_product, "onednn_product", lambda *factors: asked.append(len(factors[0])) or product(*factors))
+    hidden, weight, offset, targets = inputs(rows=300, width=16, vocabulary=70, bias=bias, dtype=torch.float32)
+    wanted = [t for t in (hidden, weight, offset) if t is not None]
+    (ours,) = chosen_logprobs(hidden, weight, offset, targets)
+    theirs, _ = naive(*(None if t is None else t.double() for t in (hidden, weight, offset)), targets)
+    upstream = torch.randn(300)
+    found = torch.autograd.grad((ours * upstream).sum(), wanted)
+    expected = torch.autograd.grad((theirs * upstream).sum(), wanted)
+    assert 300 in asked
+    assert torch.allclose(ours.double(), theirs, atol=1e-5)
+    for mine, other in zip(found, expected, strict=True):
+        assert torch.allclose(mine, other, atol=1e-4)
+
+
 def paired(logits: Tensor, ids: Tensor) -> Tensor:
     """A number that the sampled token has a part in."""
     q = logits.softmax(-1)

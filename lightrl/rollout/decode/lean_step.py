@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from lightrl.ops.head_product import onednn_is_wide, onednn_product
 from lightrl.policy.head import ScoringHead
 from lightrl.rollout.decode.cache import GrowingLayer, growing_cache
 from lightrl.rollout.decode.model_forward import DecodeStep, multiplied_as, unwrapped
@@ -29,7 +30,7 @@ POSITIONS_AT_ONCE = 256
 """Positions by which the table of angles grows."""
 FEW_ROWS = 4
 """Rows up to which a weight times their columns is quicker on a CPU than rows times a weight."""
-LONE = 2
+ROWS_BEFORE_A_COPY = 2
 """Rows up to which it is quicker than rows times a copy, which is made when it is first read."""
 SMALL = 2**15
 """Numbers of a weight up to which its copy gains nothing."""
@@ -119,11 +120,10 @@ def product(layer: nn.Module) -> Callable[[Tensor], Tensor]:
         if other or added.lora_variant or any(added.lora_bias.values()):
             return layer
     weight, bias = base.weight, base.bias
-    wide = weight.numel() > SMALL and torch.backends.cpu.get_cpu_capability().startswith("AVX512")
-    copied = added is not None or len(weight) >= LARGE_HEAD or wide
+    copied = added is not None or len(weight) >= LARGE_HEAD or (weight.numel() > SMALL and onednn_is_wide())
     if (converted := torch.is_autocast_enabled("cpu")) and not copied:
         return layer
-    columns = 0 if converted or added is not None or weight.dtype != torch.float32 else LONE if copied else FEW_ROWS
+    columns = 0 if converted or added is not None or weight.dtype != torch.float32 else ROWS_BEFORE_A_COPY if copied else FEW_ROWS
 
     @cache
     def copy() -> Tensor:
@@ -137,8 +137,7 @@ def product(layer: nn.Module) -> Callable[[Tensor], Tensor]:
             return _by_columns(states, weight, bias)
         if not copied:
             return F.linear(states, weight, bias)
-        found: Tensor = torch.ops.mkldnn._linear_pointwise(states, copy(), bias, "none", [], "")
-        return found
+        return onednn_product(states, copy(), bias)
 
     return of
 
