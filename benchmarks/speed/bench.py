@@ -32,10 +32,10 @@ MADE = Path("runs/bench")
 
 WANTED = {
     "ratio_skewed": (4.0, max),
-    "ratio_flat": (1.5, max),
-    "ratio_15m": (1.6, max),
-    "ratio_sort6": (2.5, max),
-    "ratio_logprobs": (4.0, max),
+    "ratio_flat": (1.6, max),
+    "ratio_15m": (1.3, max),
+    "ratio_sort6": (3.4, max),
+    "ratio_logprobs": (6.5, max),
     "logprobs_extra_gb": (0.25, min),
     "overhead_ms": (15.0, min),
     "first_rollout_s": (8.0, min),
