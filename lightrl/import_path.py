@@ -71,7 +71,7 @@ def _listed(found: object) -> str:
 
 
 def lazy_names(package: str, module_of: Mapping[str, str]) -> Callable[[str], Any]:
-    """The `__getattr__` of a package, by its name, and by each of its names the path of the module that defines it."""
+    """The `__getattr__` of a package, which takes a name from the module that `module_of` has for it, when the name is read."""
 
     def found(name: str) -> Any:
         if name not in module_of:

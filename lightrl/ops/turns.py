@@ -31,7 +31,7 @@ def turn_sums(values: Tensor, mask: Tensor) -> Tensor:
 
 
 def over_turns(values: Tensor, mask: Tensor) -> Tensor:
-    """`[N, L]`: the value of the first token of each turn on all its tokens, 0 where others wrote. `values`: `[N, L]`, read there alone."""
+    """`[N, L]`: what `values`, `[N, L]`, has at the first token of each turn, on all tokens of the turn; 0 where others wrote."""
     return torch.where(mask, values.gather(1, _first_of(mask)), 0.0)
 
 
