@@ -143,10 +143,9 @@ def product(layer: nn.Module) -> Callable[[Tensor], Tensor]:
 
 
 def _by_columns(states: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    # one column takes longer than two; several are made contiguous, since what follows is slower on columns
-    lone = len(states) == 1
-    found = torch.mm(weight, (torch.cat([states, states]) if lone else states).T)
-    found = found[:, :1].T if lone else found.T.contiguous()
+    # one column takes longer than two; what follows is slower on columns
+    pair = torch.cat([states, states]) if len(states) == 1 else states
+    found = torch.mm(weight, pair.T)[:, : len(states)].T.contiguous()
     return found if bias is None else found.add_(bias)
 
 
