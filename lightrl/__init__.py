@@ -98,11 +98,11 @@ _HOME = {
     "lightrl.training.offline.supervised": ["SupervisedFineTuning"],
 }
 """Where each public name is defined, but for the abstract classes of the kinds, which `lightrl.kinds` has."""
-_MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
-_MODULE_OF |= {kind.base_name: kind.base.partition(":")[0] for kind in KINDS.values() if kind.base_is_ours}
+MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
+MODULE_OF |= {kind.base_name: kind.base.partition(":")[0] for kind in KINDS.values() if kind.base_is_ours}
 
-__all__ = ["__version__", *sorted(_MODULE_OF)]
-__getattr__ = lazy_names(__name__, _MODULE_OF)
+__all__ = ["__version__", *sorted(MODULE_OF)]
+__getattr__ = lazy_names(__name__, MODULE_OF)
 
 
 def __dir__() -> list[str]:

@@ -59,30 +59,24 @@ class Kind(NamedTuple):
         return f"{self.question} Subclasses of {' or '.join(f'`{path}`' for path in own or [self.base.replace(':', '.')])}."
 
 
+def _kind(title: str, hook: str, base: str, question: str, places: str, derive_from: str = "", is_part: bool = True) -> Kind:
+    """A kind whose abstract class is lightrl's."""
+    return Kind(title, f"lightrl_{hook}", f"lightrl.{base}", question, tuple(places.split()), tuple(derive_from.split()), is_part)
+
+
 def _slot(title: str, hook: str, base: str, question: str, *slots: str) -> Kind:
     """A kind of parts of an algorithm."""
-    return Kind(title, f"lightrl_{hook}", f"lightrl.parts.{base}", question, tuple(f"model.algorithm.{slot}" for slot in slots))
+    return _kind(title, hook, f"parts.{base}", question, " ".join(f"model.algorithm.{slot}" for slot in slots))
 
 
+_REFERENCES = "model.algorithm.reference model.algorithm.teacher model.reference"
+_SHOWS = "What shows, logs, saves or watches a run?"
 KINDS = {
     kind.title: kind
     for kind in (
-        Kind(
-            "algorithm",
-            "lightrl_algorithms",
-            "lightrl.algorithms.algorithm:Algorithm",
-            "How does a policy learn from its rollouts?",
-            ("model.algorithm",),
-        ),
+        _kind("algorithm", "algorithms", "algorithms.algorithm:Algorithm", "How does a policy learn from its rollouts?", "model.algorithm"),
         _slot("sampler", "samplers", "sampler:Sampler", "Which completions does the policy learn from?", "sampler"),
-        Kind(
-            "reward",
-            "lightrl_rewards",
-            "lightrl.parts.reward:Reward",
-            "How good is a completion?",
-            ("model.rewards.NAME",),
-            ("RowReward", "BatchReward"),
-        ),
+        _kind("reward", "rewards", "parts.reward:Reward", "How good is a completion?", "model.rewards.NAME", "RowReward BatchReward"),
         _slot("advantage", "advantages", "advantage:Advantage", "How much better than expected was a token?", "advantage"),
         _slot("importance ratio", "ratios", "ratio:ImportanceRatio", "How much likelier is a token than under old weights?", "ratio"),
         _slot("clip scheme", "clip_schemes", "clip:ClipScheme", "How far may one update go?", "clip"),
@@ -94,62 +88,36 @@ KINDS = {
         _slot("critic", "critics", "critic:Critic", "Which return is expected at each token?", "critic"),
         _slot("loss term", "loss_terms", "loss_term:LossTerm", "Which further loss is optimised?", "entropy", "positive_nll", "balance"),
         _slot("output", "outputs", "base:Output", "Which number of the policy's distribution may parts see?", "watched"),
-        Kind(
-            "reference",
-            "lightrl_references",
-            "lightrl.parts.reference:Reference",
-            "Which policy is the anchor or the teacher?",
-            ("model.algorithm.reference", "model.algorithm.teacher", "model.reference"),
-        ),
-        _slot(
-            "rollout correction",
-            "corrections",
-            "correction:RolloutCorrection",
-            "How is a disagreement between engine and trainer corrected?",
-            "correction",
-        ),
-        Kind(
+        _kind("reference", "references", "parts.reference:Reference", "Which policy is the anchor or the teacher?", _REFERENCES),
+        _slot("rollout correction", "corrections", "correction:RolloutCorrection", "What if engine and trainer disagree?", "correction"),
+        _kind(
             "objective",
-            "lightrl_objectives",
-            "lightrl.parts.objective:Objective",
+            "objectives",
+            "parts.objective:Objective",
             "How does an offline batch become a loss?",
-            ("model.objective",),
-            ("PairObjective", "LabelledObjective"),
+            "model.objective",
+            "PairObjective LabelledObjective",
         ),
-        Kind("rollout engine", "lightrl_engines", "lightrl.parts.engine:RolloutEngine", "Who generates completions?", ("model.engine",)),
-        Kind(
+        _kind("rollout engine", "engines", "parts.engine:RolloutEngine", "Who generates completions?", "model.engine"),
+        _kind(
             "environment",
-            "lightrl_environments",
-            "lightrl.parts.environment:Environment",
+            "environments",
+            "parts.environment:Environment",
             "What answers the policy?",
-            ("model.environment",),
-            ("Environment", "AsyncEnvironment"),
+            "model.environment",
+            "Environment AsyncEnvironment",
         ),
-        Kind(
+        _kind(
             "prompt source",
-            "lightrl_prompt_sources",
-            "lightrl.parts.prompts:PromptSource",
+            "prompt_sources",
+            "parts.prompts:PromptSource",
             "Where do prompts come from?",
-            ("data.train", "data.validation", "data.test"),
+            "data.train data.validation data.test",
         ),
-        Kind("policy", "lightrl_policies", "lightrl.policy.source:PolicySource", "Where does the policy come from?", ("model.policy",)),
-        Kind(
-            "module",
-            "lightrl_modules",
-            "lightrl.training.policy_module:PolicyModule",
-            "How is one step of a run made?",
-            ("model",),
-            is_part=False,
-        ),
-        Kind(
-            "callback",
-            "lightrl_callbacks",
-            "lightning.pytorch:Callback",
-            "What shows, logs, saves or watches a run?",
-            ("trainer.callbacks",),
-            is_part=False,
-        ),
-        Kind("command", "lightrl_commands", "lightrl.command:Command", "What can be typed after `lightrl`?", (), is_part=False),
+        _kind("policy", "policies", "policy.source:PolicySource", "Where does the policy come from?", "model.policy"),
+        _kind("module", "modules", "training.policy_module:PolicyModule", "How is one step of a run made?", "model", is_part=False),
+        Kind("callback", "lightrl_callbacks", "lightning.pytorch:Callback", _SHOWS, ("trainer.callbacks",), is_part=False),
+        _kind("command", "commands", "command:Command", "What can be typed after `lightrl`?", "", is_part=False),
     )
 }
 """Every kind by its title."""
