@@ -1,9 +1,10 @@
-"""Numbers that parts report beside their values; free of torch, as is `lightrl.prompt`."""
+"""Reports of parts beside their values: numbers, and the outcome of a reward on a row; free of torch, as is `lightrl.prompt`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
@@ -32,3 +33,18 @@ class WithStatistics:
     """The value that the contract of the method asks for."""
     statistics: Statistics
     """Numbers to be reduced and logged."""
+
+
+class Outcome(IntEnum):
+    """The outcome of one reward on one row."""
+
+    VALUE = 0
+    """It returned a number."""
+    ABSTAINED = 1
+    """It returned None: it contributes nothing, the row stays while another reward scored it."""
+    GATED = 2
+    """Its gate was closed: the score is 0."""
+    ERROR = 3
+    """It raised, or returned NaN or infinity: the row is not scorable."""
+    TIMEOUT = 4
+    """It did not return in time: the row is not scorable."""

@@ -13,12 +13,11 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from lightrl.outcome import Outcome
 from lightrl.prompt import JSON, Episode, Message, Prompt, Turn
 from lightrl.ranks import ALONE, Ranks
 from lightrl.readings import ReadRows, read_after, turns_of
 from lightrl.rows import Rows, Sequences, on_last_token, onto
-from lightrl.statistic import Statistic, Statistics, WithStatistics
+from lightrl.statistic import Outcome, Statistic, Statistics, WithStatistics
 
 __all__ = [
     "JSON", "Denominators", "Episode", "Experience", "Message", "Outcome", "PolicyOutput", "Prompt", "Rollout", "ScoredRollout",
