@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping
+from importlib.machinery import ModuleSpec, PathFinder
+from importlib.util import find_spec
 from typing import Any
 
 PATH_HELP = "Is it in the working folder, or its folder on PYTHONPATH?"
@@ -21,6 +23,19 @@ class ImportPathError(ValueError):
 def is_import_path(text: str) -> bool:
     """Whether a text is `package.module.name`: nothing is imported from any other, and `check --no-import` lists these."""
     return "." in text and all(part.isidentifier() for part in text.split("."))
+
+
+def spec_of(module: str) -> ModuleSpec | None:
+    """Where a module would be imported from, of which nothing is imported; None: nowhere."""
+    top, *inner = module.split(".")
+    try:
+        # other finders, such as that of an editable install, are asked last
+        spec = PathFinder.find_spec(top) or find_spec(top)
+    except (ImportError, ValueError):
+        return None
+    for name in inner:
+        spec = PathFinder.find_spec(f"{spec.name}.{name}", spec.submodule_search_locations or ()) if spec else None
+    return spec
 
 
 def imported(path: str) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lightrl.command import Command, FunctionCommand
 from lightrl.config.read.settings import read_words
+from lightrl.config.read.source_keys import refuse_unknown_keys
 from lightrl.hookspecs import hookimpl
 
 
@@ -14,6 +15,8 @@ class OfTrainer(Command):
 
     def run(self, words: list[str]) -> int:
         request = read_words(words)
+        # what sources show to be wrong is refused before the slow imports
+        refuse_unknown_keys(self.words()[0], request)
         from lightrl.cli.run.trainer_verbs import carry_out
 
         return carry_out(self.words()[0], request)
@@ -58,7 +61,9 @@ class Check(FunctionCommand):
 
     def run(self, words: list[str]) -> int:
         # what cannot be read is refused before the slow imports
-        read_words([word for word in words if word != "--no-import"])
+        request = read_words([word for word in words if word != "--no-import"])
+        if "--no-import" not in words:
+            refuse_unknown_keys("fit", request)
         return super().run(words)
 
 
@@ -86,10 +91,10 @@ class RewardTest(FunctionCommand):
 
 
 class Algorithms(FunctionCommand):
-    """List or compare all installed algorithms."""
+    """List all installed algorithms."""
 
     carried_out_by = "lightrl.cli.catalogue.algorithms:algorithms"
-    usage = (("[--compare]", "a list or a table of all installed algorithms"),)
+    usage = (("", "all installed algorithms"),)
 
 
 class Explain(FunctionCommand):

@@ -1,7 +1,7 @@
 """From YAML files and the words of a command to objects, in four rooms, each of which knows only those before it.
 
 1. `read`: `yaml_files` and `settings` read files and words, in the order in which they were given; `import_paths` finds what they would
-   execute; `refusals` says what is wrong with a request.
+   execute, `source_keys` what no class takes; `refusals` says what is wrong with a request.
 2. `describe`: `class_lookup` finds classes by their names, `arguments` reads what they take, `plain_values` what a value may be, and
    `choice` holds a class with its arguments. `documentation`, `class_help` and `algorithms` show them to a person.
 3. `merge`: `resolve` lays all settings over each other (`merger`) into choices for model and data and words for the Trainer
@@ -24,10 +24,12 @@ _HOMES = {
     "lightrl.config.read.settings": ["Request", "Setting", "read_words"],
     "lightrl.config.read.yaml_files": ["parse_yaml", "read_config"],
     "lightrl.arguments": ["Slot"],
+    "lightrl.config.describe.algorithms": ["algorithm_named", "distribution_of", "registered", "stated_by"],
     "lightrl.config.describe.choice": ["Choice"],
+    "lightrl.config.describe.documentation": ["documentation", "folding_table"],
     "lightrl.config.merge.merger": ["Merger"],
     "lightrl.config.merge.resolve": ["Resolved", "resolve"],
-    "lightrl.config.merge.trainer_keys": ["OF_TORCH"],
+    "lightrl.config.read.source_keys": ["OF_TORCH"],
     "lightrl.config.build.builder": ["Builder"],
     "lightrl.config.build.checkpoints": ["checkpoint_and_config", "checkpoint_of", "trained_policy"],
     "lightrl.config.build.run": ["Run", "quiet_lightning"],

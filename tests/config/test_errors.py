@@ -80,12 +80,20 @@ def test_a_wrong_request(lightrl: Callable[..., Any], case: str) -> None:
     assert "Traceback" not in answer.err
 
 
-def test_every_key_that_is_wrong_is_named_once(lightrl: Callable[..., Any]) -> None:
-    words = ["--model.prompts_per_rolout", "4", "--trainer.max_steps", "abc", "--model.algorithm.clip", "DecoupledClipp"]
-    answer = lightrl("fit", "--config", "run.yaml", *words, "--model.algorithm.clip.low", "0.1")
+@pytest.mark.parametrize(
+    ("words", "first", "others"),
+    [
+        # values are read once the classes are there, and unknown keys are told before
+        ("--model.prompts_per_rolout 4 --trainer.max_step 3", "model.prompts_per_rolout", "trainer.max_step"),
+        ("--model.prompts_per_rollout x --trainer.max_steps abc", "model.prompts_per_rollout", "trainer.max_steps, model.algorithm.clip"),
+    ],
+)
+def test_every_key_that_is_wrong_is_named_once(lightrl: Callable[..., Any], words: str, first: str, others: str) -> None:
+    clip = ["--model.algorithm.clip", "DecoupledClipp", "--model.algorithm.clip.low", "0.1"]
+    answer = lightrl("fit", "--config", "run.yaml", *words.split(), *clip)
     assert answer.status == 2
-    assert answer.lines[0].startswith("model.prompts_per_rolout: ")
-    assert answer.lines[0].endswith("Wrong too: trainer.max_steps, model.algorithm.clip.")
+    assert answer.lines[0].startswith(f"{first}: ")
+    assert f" Wrong too: {others}." in answer.lines[0]
     assert len(answer.lines) <= LINES
 
 

@@ -22,7 +22,8 @@ def thing(*args, **kwargs):
     return 1.0
 
 class Thing:
-    pass
+    def __init__(self, **values):
+        self.values = values.copy()
 """
 LAMBDA = {"class_path": "lightning.pytorch.callbacks.LambdaCallback", "init_args": {"on_fit_start": "named_code.thing"}}
 TOOLS = {"class_path": "ToolEnvironment", "init_args": {"tools": ["named_code.thing"]}}

@@ -77,7 +77,7 @@ def _algorithm(name: str) -> tuple[str, dict[str, str]]:
 
 def _config(path: str) -> tuple[str, dict[str, str]]:
     """The path, and every key of a resolved config."""
-    from lightrl.config.merge.resolve import SECTIONS
+    from lightrl.config.read.source_keys import SECTIONS
 
     resolved, content = _resolved(path)
     found = dict(_below({key: value for key, value in content.items() if key not in SECTIONS}, ""))

@@ -17,9 +17,9 @@ from lightning.pytorch.cli import LightningArgumentParser
 from lightning.pytorch.loggers import TensorBoardLogger
 
 from lightrl.config.merge.resolve import Resolved
-from lightrl.config.merge.trainer_keys import GIVEN_BY_US, OF_TORCH, verb_keys
 from lightrl.config.read.refusals import ConfigError
 from lightrl.config.read.settings import FOLDER
+from lightrl.config.read.source_keys import GIVEN_BY_US, OF_TORCH, verb_keys
 from lightrl.registry.classes import closest
 from lightrl.strategies.adapter_choice import strategy_names
 from lightrl.strategies.deepspeed import DeepSpeedNeedsError, refuse_without_deepspeed
@@ -137,7 +137,7 @@ def trainer_parser(verb: str, folder: str, name: str) -> ArgumentParser:
             "trainer.use_distributed_sampler": False,
         }
     )
-    parser.add_method_arguments(Trainer, verb, skip=set(GIVEN_BY_US))
+    parser.add_method_arguments(Trainer, verb, skip=GIVEN_BY_US)
     return parser
 
 

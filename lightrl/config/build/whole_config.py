@@ -12,7 +12,7 @@ from lightrl.config.build.trainer_section import TrainerSection, trainer_parser
 from lightrl.config.describe.class_help import stated_ranges
 from lightrl.config.describe.class_lookup import top_level_class
 from lightrl.config.merge.resolve import Resolved
-from lightrl.config.merge.trainer_keys import OF_TORCH
+from lightrl.config.read.source_keys import OF_TORCH
 
 
 def config_yaml(resolved: Resolved, section: TrainerSection) -> str:

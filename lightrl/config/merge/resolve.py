@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import yaml
 
@@ -14,16 +13,14 @@ from lightrl.config.describe.choice import Choice
 from lightrl.config.describe.class_lookup import known, top_level_class
 from lightrl.config.describe.plain_values import parsed
 from lightrl.config.merge.merger import Merger, carried, split
-from lightrl.config.merge.trainer_keys import Rollouts, check_trainer, verb_keys
+from lightrl.config.merge.trainer_keys import Rollouts, check_trainer
 from lightrl.config.read.import_paths import announce
 from lightrl.config.read.refusals import ConfigError, check_key
 from lightrl.config.read.settings import Request, Setting
+from lightrl.config.read.source_keys import SECTIONS, verb_keys
 from lightrl.ranges import usual
 from lightrl.ranks import local_rank
 from lightrl.registry.classes import registry
-
-SECTIONS = ("model", "data")
-"""The sections that hold parts."""
 
 
 @dataclass
@@ -63,7 +60,7 @@ def resolve(verb: str, request: Request, complete: bool = True) -> Resolved:
     choices = {section: _start(section, request.settings) for section in SECTIONS}
     merger, rollouts, trainer_words = Merger(), Rollouts(), []
     for setting in request.settings:
-        content = _content(setting)
+        content = setting.content
         for key in content:
             with merger.problems.collected(str(key)):
                 check_key(str(key), content[key], (*SECTIONS, "rollouts", "trainer", *verb_keys(verb)), setting.source)
@@ -104,19 +101,11 @@ def print_notes(notes: list[str]) -> None:
         sys.stderr.writelines(f"{note}\n" for note in notes)
 
 
-def _content(setting: Setting) -> dict[str, Any]:
-    """A setting as a nested mapping."""
-    value = setting.value
-    for name in reversed(setting.path):
-        value = {name: value}
-    return dict(value)
-
-
 def _start(section: str, settings: list[Setting]) -> Choice:
     """The section's class, the last that was named, without arguments."""
     name: str | None = None
     for setting in settings:
-        given = parsed(_content(setting).get(section), section)
+        given = parsed(setting.content.get(section), section)
         if isinstance(given, str):
             name = given
         elif isinstance(given, dict) and given.get("class_path") is not None:

@@ -63,20 +63,6 @@ OF_THE_VERB: dict[str, object] = {
 """The same for the keys beside `trainer`."""
 
 
-OF_TORCH = ("seed_everything", "float32_matmul_precision")
-"""Keys beside `trainer` of settings of the whole process, whatever the verb."""
-GIVEN_BY_US = {"self", "model", "datamodule", "dataloaders", "train_dataloaders", "val_dataloaders"}
-
-
-@functools.cache
-def verb_keys(verb: str) -> tuple[str, ...]:
-    """The top-level keys that Lightning takes for a verb."""
-    from lightning.pytorch import Trainer
-
-    parameters = inspect.signature(getattr(Trainer, verb)).parameters
-    return (*OF_TORCH, *(name for name in parameters if name not in GIVEN_BY_US))
-
-
 def check_trainer(content: dict[str, Any], setting: Setting, verb: str) -> None:
     """Refuse an unknown argument of the Trainer, or a plain value of the wrong type."""
     for name, annotation in OF_THE_VERB.items():

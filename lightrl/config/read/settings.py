@@ -36,6 +36,14 @@ class Setting:
     """The file that gave it, or `command line`."""
 
     @property
+    def content(self) -> dict[str, Any]:
+        """The setting as a nested mapping."""
+        value = self.value
+        for name in reversed(self.path):
+            value = {name: value}
+        return dict(value)
+
+    @property
     def word(self) -> str:
         """The setting as a word of the command line."""
         return f"--{'.'.join(self.path)}{'+' if isinstance(self.value, Item) else ''}={self.value.text}"
