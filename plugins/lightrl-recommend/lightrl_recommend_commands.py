@@ -1,4 +1,4 @@
-"""The command that recommends an algorithm."""
+"""The commands that help to choose an algorithm."""
 
 from lightrl import Command, FunctionCommand, hookimpl
 
@@ -10,6 +10,19 @@ class Recommend(FunctionCommand):
     usage = (("", "asks four questions, and says which algorithms learnt most in such situations"),)
 
 
+class AlgorithmsCompare(FunctionCommand):
+    """Compare the installed algorithms in one table."""
+
+    carried_out_by = "lightrl_recommend.algorithms_compare:algorithms_compare"
+    option = "--compare"
+    usage = (("--compare [NAME ...]", "one table of what sets the installed algorithms apart"),)
+
+    @classmethod
+    def words(cls) -> tuple[str, ...]:
+        """The verb of the core that the option belongs to."""
+        return ("algorithms",)
+
+
 @hookimpl
 def lightrl_commands() -> list[type[Command]]:
-    return [Recommend]
+    return [Recommend, AlgorithmsCompare]

@@ -10,15 +10,12 @@ from typing import Any
 
 import pytest
 
-from lightrl import GroupRelative
-from lightrl.cli.catalogue.comparison import QUESTIONS, facts_of
-from lightrl.config.describe.algorithms import algorithm_named, registered
+from lightrl.config.describe.algorithms import registered
 from lightrl.config.describe.documentation import documentation
 from lightrl.parts.aggregation import TokenMean
 from lightrl.parts.base import Part
 from lightrl.parts.clip import DecoupledClip
 from lightrl.parts.kl import KLPenalty
-from lightrl.parts.sampler import GroupSampler
 from lightrl.registry.classes import registry
 from lightrl.registry.known_packages import CORE
 
@@ -26,12 +23,8 @@ ALGORITHMS = [cls for _, cls in registered()]
 EVERY = pytest.mark.parametrize("cls", ALGORITHMS, ids=lambda cls: cls.__name__)
 
 
-def facts(name: str) -> Any:
-    return facts_of(algorithm_named(name).cls)
-
-
 def test_no_lightning_is_imported() -> None:
-    commands = [["algorithms"], ["algorithms", "--compare"], ["algorithms", "--markdown"], ["explain", "GRPO"], ["diff", "GRPO", "DrGRPO"]]
+    commands = [["algorithms"], ["algorithms", "--compare"], ["explain", "GRPO"], ["diff", "GRPO", "DrGRPO"]]
     script = (
         "import sys; from lightrl.cli import main\n"
         f"for words in {commands}:\n"
@@ -58,73 +51,9 @@ def test_every_algorithm_is_listed_with_its_package_sentence_and_source(lightrl:
 
 
 @EVERY
-def test_every_algorithm_answers_every_question(cls: type[Any]) -> None:
-    answers = facts_of(cls)
-    assert all(getattr(answers, name).strip() for name in QUESTIONS)
-    assert answers.best_for != "not stated", f"{cls.__name__}.best_for says when to choose it"
-
-
-@EVERY
 def test_every_algorithm_has_a_sentence_and_a_source(cls: type[Any]) -> None:
     assert documentation(cls).summary.endswith(".")
     assert documentation(cls).source, f"{cls.__name__} has a Source: paragraph"
-
-
-def test_facts_follow_from_the_parts() -> None:
-    grpo = facts("GRPO")
-    assert grpo.models == "policy, reference"
-    assert grpo.kl == "k3 to the reference, 0.04 in the loss"
-    assert grpo.clip == "per token, SymmetricClip(epsilon=0.2)"
-    assert grpo.without_signal == "gradient from KL alone"
-    dr = facts("DrGRPO")
-    assert (dr.models, dr.kl, dr.without_signal) == ("policy", "none", "no gradient")
-    assert dr.advantage == "GroupCentered. Reward minus the mean of its group"
-
-
-def test_facts_of_an_algorithm_that_is_not_ours(throwaway: None) -> None:
-    wide = facts("Wide")
-    assert wide.distribution == "unknown"
-    assert wide.clip == "per token, DecoupledClip(low=0.5, high=0.6)"
-    assert wide.best_for == "not stated"
-
-
-def test_the_comparison_as_json_and_markdown_and_table(lightrl: Callable[..., Any]) -> None:
-    rows = json.loads(lightrl("algorithms", "GRPO", "DrGRPO", "--compare", "--json").out)
-    assert [row["algorithm"] for row in rows] == ["GRPO", "DrGRPO"]
-    lines = lightrl("algorithms", "GRPO", "DrGRPO", "--markdown").out.splitlines()
-    assert [line.count("|") for line in lines] == [len(QUESTIONS) + 2] * 4
-    assert lines[2].startswith("| `GRPO` | policy, reference |")
-
-
-@pytest.mark.parametrize("width", [80, 160])
-def test_the_table_has_a_row_for_each_algorithm_and_only_answers_that_differ(
-    width: int, lightrl: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", str(width))
-    out = lightrl("algorithms", "--compare").out
-    assert max(map(len, out.splitlines())) <= width
-    cells = [line.split("│")[1].strip() for line in out.splitlines() if line.startswith("│")]
-    assert [cell for cell in cells if cell] == [cls.__name__ for cls in ALGORITHMS]
-
-
-def test_what_is_the_same_for_all_is_said_once(lightrl: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "160")
-    out = lightrl("algorithms", "GRPO", "DrGRPO", "--compare").out
-    table, below = (" ".join(part.split()) for part in out.split("The same for all: "))
-    assert "KL: none" in table
-    assert "KL: k3 to the reference, 0.04 in the loss" in table
-    assert "SymmetricClip(epsilon=0.2)" not in table
-    assert "ratio and clipping: per token, SymmetricClip(epsilon=0.2)" in below
-
-
-def test_an_algorithm_that_its_defaults_do_not_make_is_left_out_and_said(
-    lightrl: Callable[..., Any], write: Callable[..., Any], throwaway: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(GroupRelative, "_check", lambda self: GroupSampler(group_size=0))
-    answer = lightrl("algorithms", "Wide", "--markdown")
-    assert answer.status == 0
-    assert answer.err.startswith("Wide is left out, ")
-    assert "group_size" in answer.err
 
 
 @pytest.mark.parametrize("words", [["algorithms", "GRPOO"], ["explain", "GRPOO"], ["diff", "GRPO", "GRPOO"]])

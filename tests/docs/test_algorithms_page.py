@@ -58,6 +58,6 @@ def test_a_block_that_prints_without_a_place_for_it_is_an_error() -> None:
 
 
 def test_a_command_between_marks_is_run() -> None:
-    page = refreshed("<!-- $ lightrl algorithms GRPO --markdown -->\n<!-- end -->\n")
+    page = refreshed("<!-- $ lightrl algorithms GRPO --compare --markdown -->\n<!-- end -->\n")
     assert "| `GRPO` | policy, reference |" in page
     assert refreshed(page) == page

@@ -142,13 +142,7 @@ class AlphaPO(SimPO):
     Source: Gupta et al. 2025, arXiv:2501.03884; TRL's `CPOConfig.alpha`.
     """
 
-    def __init__(
-        self,
-        beta: float = 2.5,
-        gamma: float = 1.375,
-        label_smoothing: float = 0.0,
-        alpha: float = 0.25,
-    ) -> None:
+    def __init__(self, beta: float = 2.5, gamma: float = 1.375, label_smoothing: float = 0.0, alpha: float = 0.25) -> None:
         """
         Args:
             beta: scale of the reward; > 0.

@@ -206,11 +206,7 @@ class DummyServer(ABC):
         """The answer to a request, or an ApiError."""
         with self.lock:
             self.counts[path] += 1
-        routes = {
-            ("GET", "/counts"): lambda _: dict(self.counts),
-            ("POST", "/faults"): self.plant,
-            **self.routes(),
-        }
+        routes = {("GET", "/counts"): lambda _: dict(self.counts), ("POST", "/faults"): self.plant, **self.routes()}
         if not any(path == known for _, known in routes) or f"without {path}" in self.faults:
             raise ApiError(404, "Not Found")
         if (method, path) not in routes:

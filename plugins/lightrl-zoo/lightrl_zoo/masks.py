@@ -8,15 +8,7 @@ import torch
 from annotated_types import Gt
 from torch import Tensor
 
-from lightrl import (
-    ClipScheme,
-    GroupCentered,
-    GroupRelative,
-    Minibatch,
-    PolicyGradient,
-    Surrogate,
-    TokenMean,
-)
+from lightrl import ClipScheme, GroupCentered, GroupRelative, Minibatch, PolicyGradient, Surrogate, TokenMean
 
 
 class DivergenceMask(ClipScheme):

@@ -175,8 +175,7 @@ def extras_are_declared(make: Make[Environment]) -> None:
             given |= {name for answer in answers if answer.reply is not None for name in answer.reply.extras or ()}
     never = sorted(declared_extras(part) - given)
     expect(
-        not never,
-        f"the class declares {', '.join(never)}, and no reply gives it: is it misspelt, or do example prompts and turns miss it?",
+        not never, f"the class declares {', '.join(never)}, and no reply gives it: is it misspelt, or do example prompts and turns miss it?"
     )
 
 

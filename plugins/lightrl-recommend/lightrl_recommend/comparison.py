@@ -5,12 +5,8 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass
 
-from lightrl.algorithms.algorithm import Algorithm
-from lightrl.config.build.builder import Builder
-from lightrl.config.describe.algorithms import distribution_of, stated_by
-from lightrl.config.describe.choice import Choice
-from lightrl.config.describe.documentation import documentation
-from lightrl.parts.advantage import Advantage
+from lightrl import Advantage, Algorithm
+from lightrl.config import Builder, Choice, distribution_of, documentation, stated_by
 
 QUESTIONS = {
     "models": "models in memory",
