@@ -130,6 +130,11 @@ def test_a_saved_policy_comes_back_with_its_tokenizer(tmp_path: Path) -> None:
     assert PretrainedPolicy(str(tmp_path)).parameters() == sum(p.numel() for p in policy.parameters())
 
 
+def test_weights_that_a_file_maps_begin_where_a_cache_line_does(tmp_path: Path) -> None:
+    TinyPolicy().build().save(tmp_path)
+    assert {parameter.data_ptr() % 64 for parameter in PretrainedPolicy(str(tmp_path)).build().parameters()} == {0}
+
+
 def test_the_tiny_policy_has_the_parameters_it_announces_and_a_seed() -> None:
     source = TinyPolicy(hidden=64, layers=2)
     assert source.parameters() == sum(p.numel() for p in source.build().parameters()) == 132_928

@@ -231,3 +231,13 @@ def test_padding_where_a_model_has_no_last_position(policy_of: PolicyOf) -> None
             batch.prefill([[2, 3, 4], [5]], [1, 1])
             steps.append(batch.step(torch.tensor([6, 7])))
     assert torch.equal(*steps)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 4, 8])
+@pytest.mark.parametrize("width", [16, 512])
+def test_what_a_row_gives_has_its_numbers_side_by_side(rows: int, width: int) -> None:
+    layer, states = nn.Linear(width, 256, bias=False), torch.randn(rows, width)
+    with torch.no_grad():
+        found = lean_step.product(layer)(states)
+        torch.testing.assert_close(found, layer(states))
+    assert found.is_contiguous()

@@ -32,8 +32,8 @@ FEW_ROWS = 4
 """Rows up to which a weight times their columns is quicker on a CPU than rows times a weight."""
 ROWS_BEFORE_A_COPY = 2
 """Rows up to which it is quicker than rows times a copy, which is made when it is first read."""
-SMALL = 2**15
-"""Numbers of a weight up to which its copy gains nothing."""
+SMALL = 2**16
+"""Numbers of a weight up to which it is quickest as it is: caches hold it, and neither a copy nor columns gain anything."""
 LARGE_HEAD = 16_384
 """Tokens of a vocabulary from which a copy of its head is made."""
 
@@ -120,10 +120,11 @@ def product(layer: nn.Module) -> Callable[[Tensor], Tensor]:
         if other or added.lora_variant or any(added.lora_bias.values()):
             return layer
     weight, bias = base.weight, base.bias
-    copied = added is not None or len(weight) >= LARGE_HEAD or (weight.numel() > SMALL and onednn_is_wide())
-    if (converted := torch.is_autocast_enabled("cpu")) and not copied:
+    small, converted = weight.numel() <= SMALL, torch.is_autocast_enabled("cpu")
+    copied = added is not None or len(weight) >= LARGE_HEAD or (not small and onednn_is_wide())
+    if converted and not copied:
         return layer
-    columns = 0 if converted or added is not None or weight.dtype != torch.float32 else ROWS_BEFORE_A_COPY if copied else FEW_ROWS
+    columns = 0 if small or converted or added is not None or weight.dtype != torch.float32 else ROWS_BEFORE_A_COPY if copied else FEW_ROWS
 
     @cache
     def copy() -> Tensor:
