@@ -85,7 +85,8 @@ def test_a_case_is_measured_on_both_sides(
 def test_a_core_is_measured_with_a_chat_policy(policy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(core_limits, "LARGE", 1000)
     write_real_data(tmp_path / "data.jsonl", ROLLOUT)
-    found = core_limits.measured(core_limits.PretrainedPolicy(str(policy)).build(), tmp_path / "data.jsonl", 4, 0)
+    built = core_limits.PretrainedPolicy(str(policy)).build()
+    found = core_limits.measured(built, built, tmp_path / "data.jsonl", 4, 0)
     assert found["prompt_tokens"] > len("Explain in one sentence what this word means: ")
     assert list(found["products_gflops"]) == [1, 8, 32, 512]
     assert all(min(speeds.values()) > 0 for speeds in found["tokens_per_s"].values())

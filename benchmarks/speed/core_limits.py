@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from transformers import AutoModelForCausalLM
 
 from benchmarks.speed.bench_cases import REAL, ROLLOUTS
 from benchmarks.speed.decode import engine_run, generate_run, speed
@@ -69,8 +70,8 @@ def linear_weights(model: nn.Module) -> list[Tensor]:
     return list(found.values())
 
 
-def generation(policy: Policy, prompts: Sequence[Prompt], cap: int) -> dict[int, dict[str, float]]:
-    """Tokens per second of the processor, by rows and side."""
+def generation(policy: Policy, peer: Policy, prompts: Sequence[Prompt], cap: int) -> dict[int, dict[str, float]]:
+    """Tokens per second of the processor, by rows and side. `peer`: the policy as transformers loads it, whose weights begin anywhere."""
     found = {}
     engine = engine_run(policy, cap)
     # it compares its decode step with the model's once in a run
@@ -78,7 +79,7 @@ def generation(policy: Policy, prompts: Sequence[Prompt], cap: int) -> dict[int,
     for rows, (together, group, times) in GENERATED.items():
         chosen = [list(prompts[i * together : (i + 1) * together]) for i in range(times)]
         sides: dict[str, Sequence[Callable[[], int]]] = {
-            "trl": [generate_run(policy, asked, group, cap, "cpu") for asked in chosen],
+            "trl": [generate_run(peer, asked, group, cap, "cpu") for asked in chosen],
             "lightrl": [functools.partial(engine, asked, group) for asked in chosen],
         }
         found[rows] = {side: speed(functools.partial(_tokens, runs), "cpu", time.process_time) for side, runs in sides.items()}
@@ -101,8 +102,8 @@ def _templated(policy: Policy, question: str) -> str:
     return str(policy.tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True))
 
 
-def measured(policy: Policy, data: Path, cap: int, seed: int) -> dict[str, Any]:
-    """All limits of the core with a policy, its sizes, and the mean length of a prompt."""
+def measured(policy: Policy, peer: Policy, data: Path, cap: int, seed: int) -> dict[str, Any]:
+    """All limits of the core with a policy, its sizes, and the mean length of a prompt. `peer`: the same, as transformers loads it."""
     torch.manual_seed(seed)
     prompts = rendered(policy, data)
     lengths = [len(policy.encode(prompt)) for prompt in prompts]
@@ -112,7 +113,7 @@ def measured(policy: Policy, data: Path, cap: int, seed: int) -> dict[str, Any]:
         "best_gflops": best_rate(),
         "memory_gb_s": memory_rates(),
         "products_gflops": {rows: product_rate([*layers, head], rows) for rows in ROWS},
-        "tokens_per_s": generation(policy, prompts, cap),
+        "tokens_per_s": generation(policy, peer, prompts, cap),
         "prompt_tokens": sum(lengths) / len(lengths),
         "layers": sum(weight.numel() for weight in layers),
         "head": head.numel(),
@@ -129,7 +130,8 @@ def main() -> None:
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     policy = PretrainedPolicy(str(arguments.policy)).build()
-    found = measured(policy, arguments.data, ROLLOUTS[REAL].cap, arguments.seed)
+    peer = Policy(AutoModelForCausalLM.from_pretrained(arguments.policy, dtype=torch.float32), policy.tokenizer)
+    found = measured(policy, peer, arguments.data, ROLLOUTS[REAL].cap, arguments.seed)
     arguments.file.write_text(json.dumps(found, indent=1))
 
 
