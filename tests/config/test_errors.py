@@ -97,6 +97,15 @@ def test_every_key_that_is_wrong_is_named_once(lightrl: Callable[..., Any], word
     assert len(answer.lines) <= LINES
 
 
+def test_a_number_as_a_key_of_the_trainer_is_refused(
+    lightrl: Callable[..., Any], write: Callable[..., Any], config: dict[str, Any]
+) -> None:
+    write("run.yaml", config | {"trainer": {1: 2}})
+    answer = lightrl("fit", "--config", "run.yaml")
+    assert answer.status == 2
+    assert answer.err.startswith("trainer.1: the Trainer has no argument 1.")
+
+
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_a_gpu_that_is_not_there_is_missed_in_words(lightrl: Callable[..., Any]) -> None:
     answer = lightrl("fit", "--config", "run.yaml", "--trainer.accelerator", "gpu", "--trainer.devices", "8")

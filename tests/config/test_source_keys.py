@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from lightrl.arguments import arguments_of
 from lightrl.config.merge.resolve import resolve
@@ -121,6 +125,11 @@ class Loose(SymmetricClip):
     def __init__(self, **others: float) -> None:
         super().__init__(others.pop("epsilon", 0.2))
 
+class Later(SymmetricClip):
+    if True:
+        def __init__(self, later: float = 0.2) -> None:
+            super().__init__(later)
+
 def shout(completion: str) -> float:
     return 1.0
 """
@@ -133,6 +142,7 @@ CHOSEN = ("--model.algorithm", "GRPO", "--model.algorithm.clip", "DecoupledClip"
     [
         ("--model.algorithm", "GRPO", "--model.algorithm.clip", "own.Clip", "--model.algorithm.clip.epsilon", "0.1"),
         ("--model.algorithm", "GRPO", "--model.algorithm.clip", "own.Loose", "--model.algorithm.clip.anything", "0.1"),
+        ("--model.algorithm", "GRPO", "--model.algorithm.clip", "own.Later", "--model.algorithm.clip.later", "0.1"),
         ("--model.rewards.loud", "own.shout"),
         ("--model.rewards.length", "SoftOverlong", "--model.rewards.length.path", "own.shout"),
         ("--model.algorithm", "GRPO", "--model.algorithm.clip", "nowhere.Clip", "--model.algorithm.clip.width", "0.1"),
@@ -148,6 +158,22 @@ def test_what_sources_do_not_say_for_sure_is_not_refused(words: tuple[str, ...],
     write("own.py", OWN)
     write("empty.yaml", {"rollouts": 3})
     assert refusal("--config", "empty.yaml", *words) == ""
+
+
+NAMES = st.sampled_from(["class_path", "init_args", "model", "clip", "clip.low", "algorithm", "train", "rewards", "x", "", ".", 1, None])
+NODES = st.recursive(
+    st.sampled_from(["GRPO", "DAPO", "own.Clip", "torch.optim.AdamW", "a.b", "..", 3, None, True]),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(NAMES, inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(model=NODES, data=NODES, trainer=NODES)
+def test_whatever_a_config_holds_is_refused_or_left_to_the_classes(model: object, data: object, trainer: object) -> None:
+    file = Path(tempfile.mkdtemp()) / "any.yaml"
+    file.write_text(yaml.safe_dump({"model": model, "data": data, "trainer": trainer}))
+    refusal("--config", str(file))
 
 
 def test_own_classes_are_read_as_they_are_now(write: Callable[..., Path]) -> None:

@@ -91,7 +91,7 @@ def check_argument(owner: str, name: str, takes: Collection[str], key: str, sour
     """Refuse an argument that a class does not take."""
     if name in takes:
         return
-    what = f"{owner} has no argument {name!r}.{key_here(f'{key}.{name}') or closest(name, takes)}"
+    what = f"{owner} has no argument {name!r}.{key_here(f'{key}.{name}') or closest(str(name), takes)}"
     listed = f" It takes: {', '.join(takes) or 'none'}." if len(takes) <= LISTED else ""
     raise ConfigError(f"{key}.{name}", f"{what}{listed}", f"Given in: {source}")
 

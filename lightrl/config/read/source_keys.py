@@ -63,6 +63,9 @@ def _arguments(lineage: list[ClassSource | None]) -> Arguments | None:
     for number, one in enumerate(lineage):
         if one is None or one.node.keywords or not _is_plain(one.node):
             return None
+        hidden = (inner for node in one.node.body if isinstance(node, (ast.If, ast.Try, ast.Assign)) for inner in ast.walk(node))
+        if any("__init__" in (getattr(inner, "name", ""), getattr(inner, "id", "")) for inner in hidden):
+            return None
         if one.node.name == "Declared" or one.node.decorator_list:
             return _annotated(lineage)
         if (init := one.method("__init__")) is not None:
@@ -202,8 +205,10 @@ def _split(value: object) -> tuple[str | None, object]:
 def _undotted(given: object) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for dotted, value in given.items() if isinstance(given, dict) else ():
-        name, dot, rest = str(dotted).partition(".")
-        found[name] = (found.get(name) or {}) | {rest: value} if dot else value
+        # what is no name at all is refused as that, later
+        if isinstance(dotted, str) and dotted.isprintable():
+            name, dot, rest = dotted.partition(".")
+            found[name] = _undotted(found.get(name)) | {rest: value} if dot else value
     return found
 
 
@@ -227,9 +232,9 @@ def refuse_unknown_keys(verb: str, request: Request) -> None:
                 check_key(str(key), value, (*SECTIONS, "rollouts", "trainer", *verb_keys(verb)), setting.source)
             if key in SECTIONS:
                 reader.slot(str(key), value, _of_section(str(key), request), setting.source)
-            for name in value if key == "trainer" and isinstance(value, dict) else ():
+            for name in _undotted(value) if key == "trainer" else ():
                 with reader.problems.collected(f"trainer.{name}"):
-                    check_argument("the Trainer", name, (trainer and trainer.arguments) or value, "trainer", setting.source)
+                    check_argument("the Trainer", name, (trainer and trainer.arguments) or [name], "trainer", setting.source)
     reader.problems.check()
 
 
