@@ -103,7 +103,7 @@ def test_a_number_as_a_key_of_the_trainer_is_refused(
     write("run.yaml", config | {"trainer": {1: 2}})
     answer = lightrl("fit", "--config", "run.yaml")
     assert answer.status == 2
-    assert answer.err.startswith("trainer.1: the Trainer has no argument 1.")
+    assert answer.err.startswith("trainer: a name in a mapping is a visible text, got 1;")
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")

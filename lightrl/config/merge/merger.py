@@ -12,7 +12,7 @@ from lightrl.config.describe.choice import Choice, default_of, shown, value_as_c
 from lightrl.config.describe.class_lookup import class_named, known
 from lightrl.config.describe.plain_values import parsed, plain_value
 from lightrl.config.read.refusals import ConfigError, Problems, check_argument
-from lightrl.config.read.settings import Item, Text
+from lightrl.config.read.settings import Item, Text, undotted
 from lightrl.import_path import ImportPathError, imported
 from lightrl.parts.function import Function
 
@@ -35,7 +35,7 @@ class Merger:
         if not isinstance(given, dict):
             raise ConfigError(key, f"the arguments of {choice.cls.__name__} are a mapping, got {shown(given)}.", f"Given in: {source}")
         takes = choice.takes
-        for name, value in _undotted(given, key).items():
+        for name, value in undotted(given, key).items():
             with self.problems.collected(f"{key}.{name}"):
                 check_argument(choice.cls.__name__, name, takes, key, source)
                 choice.arguments[name] = self._merged(takes[name], choice.value(name), value, f"{key}.{name}", source)
@@ -57,7 +57,7 @@ class Merger:
             example = f"Type for example: --{key}.NAME {known(slot).split(', ')[0]}"
             raise ConfigError(key, f"expected a mapping of names to {slot.title}s, got {shown(new)}.", example)
         parts = dict(old or {})
-        for name, value in _undotted(new, key).items():
+        for name, value in undotted(new, key).items():
             part = self._one(slot.item, parts.get(name), _untyped(value, f"{key}.{name}"), f"{key}.{name}", source)
             if part is None:
                 parts.pop(name, None)
@@ -134,27 +134,13 @@ def split(new: object, key: str, source: str) -> tuple[object, dict[str, object]
     """A value as class name (None: the one in force) and arguments."""
     if not isinstance(new, dict):
         return new, {}
-    new = _undotted(new, key)
+    new = undotted(new, key)
     if "class_path" not in new and "init_args" not in new:
         return None, new
     if extra := sorted(set(new) - {"class_path", "init_args"}):
         problem = "stands beside class_path, where only init_args may stand: put it under init_args."
         raise ConfigError(f"{key}.{extra[0]}", problem, f"Given in: {source}")
     return _untyped(new.get("class_path"), key), _untyped(new.get("init_args"), key) or {}
-
-
-def _undotted(given: dict[str, Any], key: str) -> dict[str, Any]:
-    """`{"a.b": 1}` as `{"a": {"b": 1}}`."""
-    result: dict[str, Any] = {}
-    for name, value in given.items():
-        if not isinstance(name, str) or not name.strip() or not name.isprintable():
-            raise ConfigError(key, f"a name in a mapping is a visible text, got {name!a}; quote it: YAML reads no, null and 5 as values.")
-        first, dot, rest = str(name).partition(".")
-        if dot and isinstance(result.get(first), dict):
-            result[first][rest] = value
-        else:
-            result[first] = {rest: value} if dot else value
-    return result
 
 
 def _untyped(value: object, key: str) -> Any:

@@ -71,9 +71,9 @@ def search_working_folder(request: Request) -> None:
 
 def announce(request: Request) -> None:
     """Print each import path of a command, once for all processes of a run, before the first is imported."""
-    search_working_folder(request)
+    found = import_paths(request)
     if local_rank() == 0:
-        sys.stderr.writelines(f"import path: {found}\n" for found in import_paths(request))
+        sys.stderr.writelines(f"import path: {path}\n" for path in found)
 
 
 def _texts(value: object, key: str) -> Iterator[tuple[str, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -84,6 +85,18 @@ class Request:
                     value = value.get(name) if isinstance(value, dict) else None
             found = value if value is not None else found
         return found
+
+
+def undotted(given: Mapping[Any, Any], key: str) -> dict[str, Any]:
+    """`{"a.b": 1}` as `{"a": {"b": 1}}`; a ConfigError for a name that is no visible text."""
+    found: dict[str, Any] = {}
+    for name, value in given.items():
+        if not isinstance(name, str) or not name.strip() or not name.isprintable():
+            raise ConfigError(key, f"a name in a mapping is a visible text, got {name!a}; quote it: YAML reads no, null and 5 as values.")
+        first, dot, rest = name.partition(".")
+        below = found.get(first)
+        found[first] = {**(below if isinstance(below, dict) else {}), rest: value} if dot else value
+    return found
 
 
 def read_words(words: list[str]) -> Request:

@@ -10,11 +10,10 @@ import functools
 from dataclasses import dataclass
 from importlib.util import resolve_name
 from pathlib import Path
-from typing import Any
 
 from lightrl import MODULE_OF
 from lightrl.config.read.refusals import Problems, check_argument, check_key
-from lightrl.config.read.settings import Request, Text
+from lightrl.config.read.settings import Request, Text, undotted
 from lightrl.hookspecs import GROUP
 from lightrl.import_path import is_import_path, spec_of
 from lightrl.registry.known_packages import chosen_entries
@@ -180,16 +179,16 @@ class _Reader:
                 self._chosen |= dict.fromkeys([below for below in self._chosen if below.startswith(f"{key}.")])
             self._chosen[key] = chosen
         cls = self._chosen.get(key, default)
-        arguments = _undotted(given)
-        # a reward that is given a path is a function from then on
-        if cls is None or (takes := cls.arguments) is None or ("path" in arguments and "path" not in takes):
+        if cls is None or (takes := cls.arguments) is None or not isinstance(given, dict):
             return
+        # a reward that is given a path is a function from then on
+        arguments = {} if "path" in given and "path" not in takes else undotted(given, key)
         for name, value in arguments.items():
             with self.problems.collected(f"{key}.{name}"):
                 check_argument(cls.node.name, name, takes, key, source)
                 module, default_here, written = takes[name]
                 if written.startswith(("dict[", "Mapping[")):
-                    for one, of_one in _undotted(value).items():
+                    for one, of_one in value.items() if isinstance(value, dict) else ():
                         self.slot(f"{key}.{name}.{one}", of_one, None, source)
                 else:
                     self.slot(f"{key}.{name}", value, class_of(module, default_here), source)
@@ -200,16 +199,6 @@ def _split(value: object) -> tuple[str | None, object]:
     if isinstance(value, dict):
         return (_split(value["class_path"])[0], value.get("init_args")) if "class_path" in value else (None, value.get("init_args", value))
     return value.text if isinstance(value, Text) else str(value), None
-
-
-def _undotted(given: object) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for dotted, value in given.items() if isinstance(given, dict) else ():
-        # what is no name at all is refused as that, later
-        if isinstance(dotted, str) and dotted.isprintable():
-            name, dot, rest = dotted.partition(".")
-            found[name] = _undotted(found.get(name)) | {rest: value} if dot else value
-    return found
 
 
 @functools.cache
@@ -230,11 +219,11 @@ def refuse_unknown_keys(verb: str, request: Request) -> None:
         for key, value in setting.content.items():
             with reader.problems.collected(str(key)):
                 check_key(str(key), value, (*SECTIONS, "rollouts", "trainer", *verb_keys(verb)), setting.source)
-            if key in SECTIONS:
-                reader.slot(str(key), value, _of_section(str(key), request), setting.source)
-            for name in _undotted(value) if key == "trainer" else ():
-                with reader.problems.collected(f"trainer.{name}"):
-                    check_argument("the Trainer", name, (trainer and trainer.arguments) or [name], "trainer", setting.source)
+                if key in SECTIONS:
+                    reader.slot(str(key), value, _of_section(str(key), request), setting.source)
+                for name in undotted(value, "trainer") if key == "trainer" and isinstance(value, dict) else ():
+                    with reader.problems.collected(f"trainer.{name}"):
+                        check_argument("the Trainer", name, (trainer and trainer.arguments) or [name], "trainer", setting.source)
     reader.problems.check()
 
 
