@@ -54,24 +54,29 @@ class StepChoice:
         Raises:
             ValueError: the model's logits behind its cache are not those of whole rows.
         """
-        if self._form is None:
-            self._form, said = self._chosen()
-            if self._form is ModelForward:
-                self._check_cache()
-            log.info("%s decodes with %s", type(unwrapped(self.model)).__name__, said)
-        return self._form(self.model)
+        if self._form is not None:
+            return self._form(self.model)
+        self._form, first, said = self._chosen()
+        if self._form is ModelForward:
+            self._check_cache()
+        log.info("%s decodes with %s", type(unwrapped(self.model)).__name__, said)
+        return first
 
-    def _chosen(self) -> tuple[Callable[[PreTrainedModel], DecodeStep], str]:
+    def _chosen(self) -> tuple[Callable[[PreTrainedModel], DecodeStep], DecodeStep, str]:
+        """How steps are made, the first one, with the copies of weights that its trial has made, and what is said of it."""
+        own = ModelForward, ModelForward(self.model), "its own forward"
         if not has_lean_form(self.model):
-            return ModelForward, "its own forward"
-        expected = self._tried(ModelForward(self.model))
+            return own
+        expected = self._tried(own[1])
         if (recorder := recorder_for(self.model)) is not None:
             graphs = GraphStep(self.model, recorder)
             if not self._agrees(graphs, expected):
                 warnings.warn("decoding goes on without CUDA graphs, and is slower: they give other numbers than the model", stacklevel=2)
             elif graphs.refusal is None:
-                return partial(GraphStep, recorder=recorder), "CUDA graphs of the lean step"
-        return (LeanStep, "the lean step") if self._agrees(LeanStep(self.model), expected) else (ModelForward, "its own forward")
+                form = partial(GraphStep, recorder=recorder)
+                return form, form(self.model), "CUDA graphs of the lean step"
+        lean = LeanStep(self.model)
+        return (LeanStep, lean, "the lean step") if self._agrees(lean, expected) else own
 
     def _agrees(self, step: DecodeStep, expected: list[Tensor]) -> bool:
         found = self._tried(step)
