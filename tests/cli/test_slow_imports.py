@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import gc
+import json
 import os
 import pty
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -117,6 +121,26 @@ def test_ctrl_c_while_a_command_starts_leaves_no_traceback(stopped_at_import: di
     (tmp_path / "torch.py").write_text("raise KeyboardInterrupt\n")
     status, shown = on_a_terminal(["algorithms"], stopped_at_import, tmp_path)
     assert (status, shown.split()) == (130, ["loading", "torch", "...", "Ctrl-C:", "ended."])
+
+
+LOOKS = """
+import gc, json
+from lightning.pytorch import Callback
+
+class Looks(Callback):
+    def on_train_end(self, trainer, pl_module):
+        with open("looks.json", "w") as file:
+            json.dump([gc.isenabled(), gc.get_freeze_count()], file)
+"""
+
+
+def test_a_run_looks_for_unused_objects_among_its_own(lightrl: Callable[..., Any], write: Callable[..., Path], tmp_path: Path) -> None:
+    write("own_looks.py", LOOKS)
+    assert lightrl("fit", "--config", "run.yaml", "--trainer.callbacks+=own_looks.Looks").status == 0
+    enabled, left_alone = json.loads((tmp_path / "looks.json").read_text())
+    assert enabled
+    assert left_alone > 100_000
+    assert (gc.isenabled(), gc.get_freeze_count()) == (True, 0)
 
 
 PART = """

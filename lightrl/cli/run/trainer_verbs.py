@@ -7,52 +7,37 @@ import sys
 from collections.abc import MutableMapping
 from importlib.metadata import version
 
+from lightrl.config.build.checkpoints import tidy_runs, with_checkpoint
+from lightrl.config.build.run import Run
+from lightrl.config.build.trainer_section import TrainerSection
+from lightrl.config.build.whole_config import config_yaml, print_verb_help
+from lightrl.config.describe.class_help import print_class_help
 from lightrl.config.merge.resolve import print_notes, resolve
 from lightrl.config.read.settings import Request
 from lightrl.versions import CUDA_MEMORY_VARIABLES, cuda_memory_variable
 
 
-def carry_out(verb: str, request: Request) -> int:
-    """Carry out one verb of Lightning's Trainer; 0 when it is done."""
-    if request.help_for or request.help:
-        return _help(verb, request)
-    from lightrl.config.build.checkpoints import tidy_runs, with_checkpoint
-
-    resolved = with_checkpoint(request, resolve(verb, request))
+def prepared(verb: str, request: Request) -> Run | None:
+    """What carries out a verb of Lightning's Trainer; None: help or the config was wanted, and has been printed."""
+    resolved = resolve(verb, request, complete=not (request.help_for or request.help))
+    if request.help_for:
+        print_class_help(verb, request.help_for, resolved.sections)
+        return None
+    if request.help:
+        print_verb_help(verb, resolved)
+        return None
+    resolved = with_checkpoint(request, resolved)
     if request.print_config:
         print_notes(resolved.notes)
-        from lightrl.config.build.trainer_section import TrainerSection
-        from lightrl.config.build.whole_config import config_yaml
-
         sys.stdout.write(config_yaml(resolved, TrainerSection(verb, resolved)))
-        return 0
+        return None
     let_segments_expand(os.environ, version("torch"))
-    from lightrl.config.build.run import Run
-
     if verb == "fit":
         tidy_runs(request, resolved)
-    try:
-        run = Run(verb, resolved)
-        # a refusal stands alone
-        print_notes(resolved.notes)
-        run.start()
-    except SystemExit as end:
-        if end.code not in (0, None):
-            raise
-    return 0
-
-
-def _help(verb: str, request: Request) -> int:
-    resolved = resolve(verb, request, complete=False)
-    if request.help_for:
-        from lightrl.config.describe.class_help import print_class_help
-
-        print_class_help(verb, request.help_for, resolved.sections)
-    else:
-        from lightrl.config.build.whole_config import print_verb_help
-
-        print_verb_help(verb, resolved)
-    return 0
+    run = Run(verb, resolved)
+    # a refusal stands alone
+    print_notes(resolved.notes)
+    return run
 
 
 def let_segments_expand(environment: MutableMapping[str, str], torch_version: str) -> None:
