@@ -185,6 +185,14 @@ def test_own_classes_are_read_as_they_are_now(write: Callable[..., Path]) -> Non
     assert refusal(*words) == ""
 
 
+def test_a_class_that_is_only_in_the_working_folder_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "only_here.py").write_text("class Clip:\n    def __init__(self, width=1): ...\n")
+    words = ("--model.algorithm", "GRPO", "--model.algorithm.clip", "only_here.Clip", "--model.algorithm.clip.widht", "3")
+    assert "Did you mean 'width'?" in refusal(*words)
+
+
 def test_a_source_is_not_executed(write: Callable[..., Path], tmp_path: Path) -> None:
     write("own.py", "open('executed', 'w')\nclass Clip:\n    def __init__(self, width=1): ...\n")
     assert "It takes: width." in refusal(

@@ -12,6 +12,7 @@ from importlib.util import resolve_name
 from pathlib import Path
 
 from lightrl import MODULE_OF
+from lightrl.config.read.import_paths import search_working_folder
 from lightrl.config.read.refusals import Problems, check_argument, check_key
 from lightrl.config.read.settings import Request, Text, undotted
 from lightrl.hookspecs import GROUP
@@ -214,6 +215,7 @@ def refuse_unknown_keys(verb: str, request: Request) -> None:
     for read in (class_in, _names_in, _homes):
         # the files of a user change while a notebook goes on
         read.cache_clear()
+    search_working_folder(request)
     reader, trainer = _Reader(), class_in("lightning.pytorch.trainer.trainer", "Trainer")
     for setting in request.settings:
         for key, value in setting.content.items():
