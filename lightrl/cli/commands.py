@@ -22,9 +22,8 @@ class OfTrainer(Command):
         # imports make hundreds of thousands of objects that stay: to search them again and again takes a fifth of the imports' time
         gc.disable()
         try:
-            import torch  # noqa: F401
+            import torch  # noqa: F401  (half of the objects, with next to no garbage among them)
 
-            # half of the objects, with next to no garbage among them
             gc.freeze()
             from lightrl.cli.run.trainer_verbs import prepared
 

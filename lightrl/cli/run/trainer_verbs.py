@@ -18,7 +18,10 @@ from lightrl.versions import CUDA_MEMORY_VARIABLES, cuda_memory_variable
 
 
 def prepared(verb: str, request: Request) -> Run | None:
-    """The run that a verb of the Trainer starts; None: help or the config was wanted, and has been printed."""
+    """The run that a verb of the Trainer starts; None: help or the config was wanted, and has been printed.
+
+    ConfigError: the request cannot be carried out.
+    """
     resolved = resolve(verb, request, complete=not (request.help_for or request.help))
     if request.help_for:
         print_class_help(verb, request.help_for, resolved.sections)
