@@ -13,7 +13,7 @@ from torch.nn.functional import linear
 
 HALVES = (torch.bfloat16, torch.float16)
 """Formats whose products a GPU adds up in float32."""
-LARGE = 2**22
+LARGE = 2**18
 """Numbers of a matrix from which oneDNN multiplies more quickly than the BLAS that torch calls."""
 LEAST_ROWS = 128
 """Positions in a chunk of logits at least: with fewer, reading the head takes longer than multiplying with it."""
@@ -21,6 +21,8 @@ MOST_ROWS = 2048
 """Positions on an accelerator beyond which nothing is gained."""
 ELEMENTS = 4_194_304
 """Logits that a CPU holds at a time: 16 MiB in float32, which stay in its caches."""
+TILE_ROWS = 512
+"""Positions of these logits where a part of a large vocabulary is taken at a time: with more, nothing is gained."""
 KEPT = 67_108_864
 """Numbers, one for each logit, that a CPU keeps from a forward to its backward pass at most: 256 MiB in float32."""
 MEMORY_SHARE = 1 / 32
@@ -56,7 +58,7 @@ def head_product(hidden: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 
 def matrix_product(left: Tensor, right: Tensor) -> Tensor:
     """The product of two matrices of one format, in float32 or wider; it has no gradient."""
-    if sums_are_wide(left):
+    if left.is_cuda and left.dtype in HALVES and hasattr(torch.ops.aten.mm, "dtype"):
         return torch.mm(left, right, out_dtype=torch.float32)
     many = len(left) >= LEAST_ROWS and right.numel() >= LARGE and left.dtype == right.dtype == torch.float32
     if many and right.device.type == "cpu" and onednn_is_wide():
@@ -74,11 +76,6 @@ def onednn_product(rows: Tensor, weight: Tensor, bias: Tensor | None = None) -> 
     """`[n, out]` rows weight^T + bias by oneDNN, of `[n, in]` and `[out, in]` in any layout, its own included; it has no gradient."""
     found: Tensor = torch.ops.mkldnn._linear_pointwise(rows, weight, bias, "none", [], "")
     return found
-
-
-def sums_are_wide(factor: Tensor) -> bool:
-    """Products of such halves can be had as they are summed up, in float32: on a GPU, with a torch that has such a product."""
-    return factor.is_cuda and factor.dtype in HALVES and hasattr(torch.ops.aten.mm, "dtype")
 
 
 def without_autocast(like: Tensor) -> AbstractContextManager[object]:
@@ -100,6 +97,15 @@ def rows_at_once(vocabulary: int, kind: str, memory: float) -> int:
     return min(MOST_ROWS, max(LEAST_ROWS, int(MEMORY_SHARE * memory / (4 * vocabulary))))
 
 
-def accelerator_memory(device: torch.device) -> int:
-    """Bytes of a GPU's memory; 0 where torch does not say."""
-    return int(torch.cuda.get_device_properties(device).total_memory) if device.type == "cuda" else 0
+def tile(weight: Tensor, whole: bool) -> tuple[int, int]:
+    """Positions, and tokens of the vocabulary, whose logits are held at a time.
+
+    Args:
+        weight: `[V, H]` of the head.
+        whole: all logits of a position are held together.
+    """
+    vocabulary, device, kind = len(weight), weight.device, weight.device.type
+    # torch says it of these alone
+    memory = torch.cuda.get_device_properties(device).total_memory if kind == "cuda" else 0
+    rows = rows_at_once(vocabulary, kind, memory)
+    return (rows, vocabulary) if whole or kind != "cpu" or rows >= TILE_ROWS else (TILE_ROWS, ELEMENTS // TILE_ROWS)

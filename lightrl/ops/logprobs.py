@@ -1,18 +1,22 @@
 """Log-probs of chosen tokens, and other numbers of their logits, without holding `[rows, vocabulary]` for all of many rows.
 
 The head is applied to a chunk of positions at a time, in the forward and again in the backward pass, so that memory is
-chunk x vocabulary instead of positions x vocabulary. In either pass its weights are brought into the format of the product once.
+chunk x vocabulary instead of positions x vocabulary; on a CPU, and where nothing needs all logits of a position at once, to a part of a
+large vocabulary at a time, whose logits stay in the caches. In either pass its weights are brought into the format of the product once.
 Of few positions on a CPU, the gradient with respect to the logits is kept from the forward pass, and no logits are computed again.
 """
 
-from collections.abc import Callable, Sequence
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import torch
 from torch import Tensor
 
-from lightrl.ops.head_product import KEPT, accelerator_memory, head_format, head_product, matrix_product, rows_at_once, without_autocast
+from lightrl.ops.head_product import KEPT, head_format, head_product, matrix_product, tile, without_autocast
 
 Compute = Callable[[Tensor, Tensor], Tensor]
 """A number of each position, `[m]`: from its logits `[m, V]`, which stay as they are, and the ids of the chosen tokens, `[m]`."""
@@ -54,7 +58,7 @@ def chosen_logprobs(
         `[M]` log-probs, then `[M]` of each output, in float32 or the hidden states' own type if that is wider.
     """
     apply: Callable[..., tuple[Tensor, ...]] = _ChosenLogProbs.apply
-    return apply(hidden, weight, bias, targets, temperature, tuple(outputs), softcap, scale)
+    return apply(hidden, weight, bias, targets, (temperature, tuple(outputs), softcap, scale))
 
 
 def head_logits(hidden: Tensor, weight: Tensor, bias: Tensor | None, temperature: float, softcap: float | None, scale: float) -> Tensor:
@@ -85,11 +89,25 @@ def at_rows(compute: Compute | AtRows, rows: slice) -> Compute:
     return compute.at(rows) if isinstance(compute, AtRows) else compute
 
 
+def _blocks(targets: Tensor, vocabulary: int, size: tuple[int, int]) -> Iterator[tuple[slice, slice, Tensor, Tensor]]:
+    """Blocks of so many positions and tokens of the vocabulary: both, columns `[m, 1]` of the chosen tokens, and which are inside."""
+    rows, columns = size
+    for top in range(0, len(targets), rows):
+        for left in range(0, vocabulary, columns):
+            width = min(columns, vocabulary - left)
+            places = targets[top : top + rows] - left
+            inside = (places >= 0) & (places < width)
+            yield slice(top, top + rows), slice(left, left + width), places.clamp(0, width - 1)[:, None], inside
+
+
+_Settings = tuple[float, tuple[Compute | AtRows, ...], float | None, float]
+"""Temperature, outputs, softcap and scale."""
+
+
 class _Context(Protocol):
     """Autograd's context, with the values that the forward pass leaves in it for the backward pass."""
 
-    settings: tuple[float, tuple[Compute | AtRows, ...], float | None, float, int]
-    """Temperature, outputs, softcap, scale and positions per chunk."""
+    settings: _Settings
     format: torch.dtype
     """In which the head is multiplied."""
     saved_tensors: tuple[Tensor, Tensor, Tensor | None, Tensor, Tensor, Tensor | None]
@@ -102,17 +120,9 @@ class _Context(Protocol):
 class _ChosenLogProbs(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: _Context,
-        hidden: Tensor,
-        weight: Tensor,
-        bias: Tensor | None,
-        targets: Tensor,
-        temperature: float,
-        outputs: tuple[Compute | AtRows, ...],
-        softcap: float | None,
-        scale: float,
+        ctx: _Context, hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, settings: _Settings
     ) -> tuple[Tensor, ...]:
-        chunk = rows_at_once(weight.shape[0], weight.device.type, accelerator_memory(weight.device))
+        temperature, outputs, softcap, scale = ctx.settings = settings
         # the logits must come out in the backward pass as they do here, whatever precision surrounds it
         ctx.format = head_format(weight)
         dtype = torch.promote_types(hidden.dtype, torch.float32)
@@ -120,27 +130,29 @@ class _ChosenLogProbs(torch.autograd.Function):
         frozen = ctx.needs_input_grad[:3] == (True, False, False)
         kept = frozen or (ctx.needs_input_grad[0] and len(hidden) * len(weight) <= KEPT and weight.device.type == "cpu")
         slopes = hidden.new_empty(len(hidden), weight.shape[int(frozen)], dtype=dtype) if kept and softcap is None else None
-        logprobs, normaliser, *found = (torch.empty(len(hidden), dtype=dtype, device=hidden.device) for _ in range(2 + len(outputs)))
+        logprobs, *found = (hidden.new_full((len(hidden),), torch.nan, dtype=dtype) for _ in range(1 + len(outputs)))
+        size = tile(weight, slopes is not None or bool(outputs))
+        # one row of it for each part of the vocabulary: added up at once, they lose nothing to rounding
+        normalisers = hidden.new_empty(math.ceil(len(weight) / size[1]), len(hidden), dtype=dtype)
         with without_autocast(hidden):
             head = weight.to(ctx.format)
-            for start in range(0, len(hidden), chunk):
-                rows = slice(start, start + chunk)
-                logits = head_logits(hidden[rows], head, bias, temperature, softcap, scale)
-                chosen = logits.gather(1, targets[rows, None])[:, 0]
+            for rows, columns, places, inside in _blocks(targets, len(weight), size):
+                logits = head_logits(hidden[rows], head[columns], None if bias is None else bias[columns], temperature, softcap, scale)
+                logprobs[rows] = torch.where(inside, logits.gather(1, places)[:, 0], logprobs[rows])
                 for values, compute in zip(found, outputs, strict=True):
                     values[rows] = at_rows(compute, rows)(logits, targets[rows])
-                normaliser[rows] = _logsumexp_(logits)
-                logprobs[rows] = chosen - normaliser[rows]
+                normalisers[columns.start // size[1], rows] = _logsumexp_(logits)
                 if slopes is not None:
                     # what is left of the logits are probabilities, but for their sum
                     g = logits.mul_(-scale / temperature / logits.sum(-1, keepdim=True))
-                    g.scatter_add_(1, targets[rows, None], g.new_full((len(g), 1), scale / temperature))
+                    g.scatter_add_(1, places, g.new_full((len(g), 1), scale / temperature))
                     slopes[rows] = matrix_product(g.to(ctx.format), head) if frozen else g
                     del g
                 # before the next chunk is there
                 del logits
+            normaliser = normalisers.logsumexp(0)
+            logprobs -= normaliser
         ctx.save_for_backward(hidden, weight, bias, targets, normaliser, slopes)
-        ctx.settings = (temperature, outputs, softcap, scale, chunk)
         # an output that is only looked at is not computed again
         ctx.set_materialize_grads(False)
         return logprobs, *found
@@ -148,12 +160,12 @@ class _ChosenLogProbs(torch.autograd.Function):
     @staticmethod
     def backward(ctx: _Context, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         with without_autocast(ctx.saved_tensors[0]):
-            return (*_gradients(ctx, *grads), None, None, None, None, None)
+            return (*_gradients(ctx, *grads), None, None)
 
 
 def _gradients(ctx: _Context, grad_logprobs: Tensor | None, *grad_outputs: Tensor | None) -> tuple[Tensor | None, ...]:
     hidden, weight, bias, targets, normaliser, slopes = ctx.saved_tensors
-    temperature, outputs, softcap, scale, chunk = ctx.settings
+    temperature, outputs, softcap, scale = ctx.settings
     if grad_logprobs is None:
         grad_logprobs = torch.zeros_like(normaliser)
     used = [(compute, grad) for compute, grad in zip(outputs, grad_outputs, strict=True) if grad is not None]
@@ -166,30 +178,29 @@ def _gradients(ctx: _Context, grad_logprobs: Tensor | None, *grad_outputs: Tenso
         return (behind * factor).to(hidden.dtype), d_weight, d_bias
     # the sum over chunks is kept in the accumulating type, so that bf16 weights do not round at every chunk
     wide = torch.promote_types(weight.dtype, torch.float32)
-    d_hidden = torch.zeros_like(hidden) if wants_hidden else None
+    d_hidden = torch.zeros_like(hidden, dtype=torch.promote_types(hidden.dtype, torch.float32)) if wants_hidden else None
     d_weight = torch.zeros_like(weight, dtype=wide) if wants_weight else None
     d_bias = torch.zeros_like(bias, dtype=wide) if bias is not None and wants_bias else None
     head = weight.to(ctx.format)
-    for start in range(0, len(hidden), chunk):
-        rows = slice(start, start + chunk)
-        logits = head_logits(hidden[rows], head, bias, temperature, softcap, scale)
+    for rows, columns, places, inside in _blocks(targets, len(weight), tile(weight, bool(used))):
+        logits = head_logits(hidden[rows], head[columns], None if bias is None else bias[columns], temperature, softcap, scale)
         further = _through_outputs(logits, targets[rows], [(at_rows(compute, rows), grad[rows]) for compute, grad in used])
         slope = None if softcap is None else (logits * (temperature / softcap)).square_().neg_().add_(1.0)
         g = logits.sub_(normaliser[rows, None]).exp_().mul_(-grad_logprobs[rows, None])
-        g.scatter_add_(1, targets[rows, None], grad_logprobs[rows, None])
+        g.scatter_add_(1, places, (grad_logprobs[rows] * inside)[:, None])
         g = g if further is None else g.add_(further)
         g = (g if slope is None else g.mul_(slope)).mul_(scale / temperature)
         if d_bias is not None:
-            d_bias += g.sum(0)
+            d_bias[columns] += g.sum(0)
         g = g.to(ctx.format)
         if d_hidden is not None:
-            d_hidden[rows] = matrix_product(g, head)
+            d_hidden[rows] += matrix_product(g, head[columns])
         if d_weight is not None:
-            _add_product(d_weight, g.T, hidden[rows].to(ctx.format))
+            _add_product(d_weight[columns], g.T, hidden[rows].to(ctx.format))
         # before the next chunk is there
         del logits, further, g
-    sums = (d_weight, weight), (d_bias, bias)
-    return d_hidden, *(None if found is None or own is None else found.to(own.dtype) for found, own in sums)
+    sums = (d_hidden, hidden), (d_weight, weight), (d_bias, bias)
+    return tuple(None if found is None or own is None else found.to(own.dtype) for found, own in sums)
 
 
 def _through_outputs(logits: Tensor, targets: Tensor, used: list[tuple[Compute, Tensor]]) -> Tensor | None:

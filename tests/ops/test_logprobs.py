@@ -1,5 +1,7 @@
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import Tensor
 
 from lightrl import Entropy
@@ -37,6 +39,7 @@ def _chunks(request, monkeypatch) -> None:
     at_once, kept = request.param
     monkeypatch.setattr(head_product, "ELEMENTS", at_once * 11)
     monkeypatch.setattr(head_product, "LEAST_ROWS", 1)
+    monkeypatch.setattr(head_product, "TILE_ROWS", 0)
     monkeypatch.setattr(logprobs, "KEPT", kept * 11)
 
 
@@ -54,6 +57,54 @@ def test_values_and_gradients_are_those_of_log_softmax(options: dict, bias: bool
     here, there = (torch.autograd.grad(sum((o * u).sum() for o, u in zip(out, upstream, strict=True)), wanted) for out in (ours, theirs))
     for mine, other in zip(here, there, strict=True):
         assert torch.allclose(mine, other, atol=1e-10)
+
+
+@given(
+    rows=st.integers(1, 9),
+    vocabulary=st.integers(2, 30),
+    tile=st.tuples(st.integers(1, 9), st.integers(1, 30)),
+    options=st.sampled_from(OPTIONS),
+    forbidden=st.none() | st.tuples(st.integers(0, 29), st.integers(1, 30)),
+)
+def test_parts_of_a_large_vocabulary_give_what_the_whole_gives(rows, vocabulary, tile, options, forbidden) -> None:
+    hidden, weight, offset, targets = inputs(rows, vocabulary=vocabulary)
+    if forbidden is not None and "softcap" not in options:
+        with torch.no_grad():
+            offset[forbidden[0] : forbidden[0] + forbidden[1]] = -torch.inf
+            # the tokens that were chosen had some probability
+            offset[targets] = 0.5
+    upstream = torch.randn(rows, dtype=torch.float64)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(head_product, "ELEMENTS", tile[0] * tile[1])
+        patch.setattr(head_product, "LEAST_ROWS", 0)
+        patch.setattr(head_product, "TILE_ROWS", tile[0])
+        patch.setattr(logprobs, "KEPT", 0)
+        (ours,) = chosen_logprobs(hidden, weight, offset, targets, **options)
+        found = torch.autograd.grad((ours * upstream).sum(), (hidden, weight, offset))
+    theirs, _ = naive(hidden, weight, offset, targets, **options)
+    expected = torch.autograd.grad((theirs * upstream).sum(), (hidden, weight, offset))
+    torch.testing.assert_close(ours, theirs, atol=1e-12, rtol=0)
+    for mine, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(mine, other, atol=1e-10, rtol=0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_sums_over_parts_of_a_vocabulary_are_as_exact_as_those_of_the_whole(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logprobs, "KEPT", 0)
+    hidden, weight, _, targets = inputs(rows=64, width=16, vocabulary=3000, bias=False, dtype=dtype)
+    exact = [t.detach().double().requires_grad_() for t in (hidden, weight)]
+    expected = torch.autograd.grad(naive(exact[0], exact[1], None, targets)[0].sum(), exact)
+
+    def off(at_once: int) -> list[float]:
+        monkeypatch.setattr(head_product, "TILE_ROWS", at_once)
+        found = torch.autograd.grad(chosen_logprobs(hidden, weight, None, targets)[0].sum(), (hidden, weight))
+        return [float((mine.double() - other).norm() / other.norm()) for mine, other in zip(found, expected, strict=True)]
+
+    monkeypatch.setattr(head_product, "ELEMENTS", 64 * 100)
+    monkeypatch.setattr(head_product, "LEAST_ROWS", 16)
+    whole = off(0)
+    for parts, together in zip(off(64), whole, strict=True):
+        assert parts <= 1.2 * together + 1e-7
 
 
 @pytest.mark.skipif(not head_product.onednn_is_wide(), reason="needs a processor with AVX-512")

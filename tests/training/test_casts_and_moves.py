@@ -132,6 +132,7 @@ def test_s1_attention_is_asked_in_the_format_that_its_kernel_takes(precision: st
 def test_a_head_is_cast_at_most_once_forward_and_once_backward(setting: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(head_product, "ELEMENTS", 64 * 4)
     monkeypatch.setattr(head_product, "LEAST_ROWS", 1)
+    monkeypatch.setattr(head_product, "TILE_ROWS", 16)
     dtype = HALF if setting == "bfloat16" else torch.float32
     hidden, weight = torch.randn(40, 16, dtype=dtype, requires_grad=True), torch.randn(64, 16, dtype=dtype, requires_grad=True)
     casts = []
@@ -192,7 +193,7 @@ def test_s3_a_head_is_read_once_per_chunk_of_its_device(monkeypatch: pytest.Monk
         return head_product.head_product(hidden, *further)
 
     monkeypatch.setattr("lightrl.ops.logprobs.head_product", seen)
-    monkeypatch.setattr("lightrl.ops.logprobs.rows_at_once", lambda vocabulary, *_: head_product.rows_at_once(152_000, "cuda", 80 * 2**30))
+    monkeypatch.setattr("lightrl.ops.logprobs.tile", lambda *_: (head_product.rows_at_once(152_000, "cuda", 80 * 2**30), 16))
     monkeypatch.setattr("lightrl.ops.logprobs.KEPT", 0)
     hidden, weight = torch.randn(8192, 4, requires_grad=True), torch.randn(16, 4, requires_grad=True)
     chosen_logprobs(hidden, weight, None, torch.zeros(8192, dtype=torch.long))[0].sum().backward()
