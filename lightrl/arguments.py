@@ -149,7 +149,7 @@ class Argument:
         """The values that it takes; to know it, the base classes of all kinds are imported."""
         return slot_of(self.annotation)
 
-    @property
+    @functools.cached_property
     def part(self) -> type[Part] | None:
         """The base class of the parts that it takes; None of anything else."""
         return next((m for m in members_of(self.annotation) if isinstance(m, type) and issubclass(m, Part)), None)
