@@ -27,12 +27,12 @@ class ThrottledBar(Tqdm):
     def display(self, *args: object, **kwargs: object) -> None:
         """Show it, if it is on a terminal, or over, or has not been shown for a while."""
         # tqdm disables a bar before it shows it for the last time
-        if self.disable or self._overwritten or time.monotonic() - self._shown > SECONDS_BETWEEN_LINES:
+        if self.disable or self._on_terminal or time.monotonic() - self._shown > SECONDS_BETWEEN_LINES:
             super().display(*args, **kwargs)
             self._shown = time.monotonic()
 
     @cached_property
-    def _overwritten(self) -> bool:
+    def _on_terminal(self) -> bool:
         # asked once, since the system answers slowly in some containers
         return bool(self.fp.isatty())
 
