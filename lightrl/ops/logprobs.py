@@ -97,7 +97,10 @@ def _blocks(targets: Tensor, vocabulary: int, size: tuple[int, int]) -> Iterator
             width = min(columns, vocabulary - left)
             places = targets[top : top + rows] - left
             inside = (places >= 0) & (places < width)
-            yield slice(top, top + rows), slice(left, left + width), places.clamp(0, width - 1)[:, None], inside
+            # a token outside the whole vocabulary stays outside, and is refused
+            places = places if not left else places.clamp(min=0)
+            places = places if left + width == vocabulary else places.clamp(max=width - 1)
+            yield slice(top, top + rows), slice(left, left + width), places[:, None], inside
 
 
 _Settings = tuple[float, tuple[Compute | AtRows, ...], float | None, float]

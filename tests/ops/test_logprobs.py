@@ -88,6 +88,18 @@ def test_parts_of_a_large_vocabulary_give_what_the_whole_gives(rows, vocabulary,
         torch.testing.assert_close(mine, other, atol=1e-10, rtol=0)
 
 
+@pytest.mark.parametrize("part", [3, 4, 11])
+@pytest.mark.parametrize("token", [-1, 11])
+def test_a_token_outside_the_vocabulary_is_refused_whatever_the_parts(token: int, part: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module, name, value in ((head_product, "TILE_ROWS", 2), (head_product, "ELEMENTS", 2 * part), (logprobs, "KEPT", 0)):
+        monkeypatch.setattr(module, name, value)
+    monkeypatch.setattr(head_product, "LEAST_ROWS", 1)
+    hidden, weight, offset, targets = inputs()
+    targets[3] = token
+    with pytest.raises((IndexError, RuntimeError), match="out of bounds"):
+        chosen_logprobs(hidden, weight, offset, targets)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_sums_over_parts_of_a_vocabulary_are_as_exact_as_those_of_the_whole(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logprobs, "KEPT", 0)
