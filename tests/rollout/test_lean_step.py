@@ -13,7 +13,7 @@ from torch import nn
 
 from lightrl import LoraPolicy, Policy, Prompt, Rollout, TinyPolicy, TransformersEngine
 from lightrl.policy.head import ScoringHead
-from lightrl.rollout.decode import lean_step, step_choice
+from lightrl.rollout.decode import decode_attention, lean_step, step_choice
 from lightrl.rollout.decode.incremental import IncrementalModel
 from lightrl.rollout.decode.lean_step import LeanStep, has_lean_form
 from lightrl.rollout.decode.model_forward import ModelForward
@@ -46,7 +46,9 @@ def expect_same(ours: Rollout, theirs: Rollout, within: float = 1e-6) -> None:
 
 @pytest.mark.parametrize("architecture", LEAN)
 @pytest.mark.parametrize("tied", [False, True], ids=["own head", "tied"])
+@pytest.mark.parametrize("many", [0, decode_attention.MANY], ids=["tables", "fused attention"])
 def test_tokens_and_logprobs_are_those_of_the_models_forward(
+    monkeypatch: pytest.MonkeyPatch,
     policy_of: PolicyOf,
     engine_for: EngineFor,
     plainly: Callable[[], None],
@@ -54,7 +56,9 @@ def test_tokens_and_logprobs_are_those_of_the_models_forward(
     uneven: list[Prompt],
     architecture: str,
     tied: bool,
+    many: int,
 ) -> None:
+    monkeypatch.setattr(decode_attention, "MANY", many)
     policy = policy_of(architecture, scale=3.0, tie_word_embeddings=tied)
     assert chosen(policy) is LeanStep
     ours = [engine_for(policy, max_new_tokens=40).rollout(prompts, 3) for prompts in (even, uneven)]

@@ -16,6 +16,7 @@ from torch.nn import functional as F
 from lightrl.ops.head_product import onednn_is_wide, onednn_product
 from lightrl.policy.head import ScoringHead
 from lightrl.rollout.decode.cache import GrowingLayer, growing_cache
+from lightrl.rollout.decode.decode_attention import DecodeAttention
 from lightrl.rollout.decode.model_forward import DecodeStep, multiplied_as, unwrapped
 
 if TYPE_CHECKING:
@@ -56,7 +57,8 @@ class LeanStep(DecodeStep):
         inner: Any = unwrapped(model)
         trunk = inner.base_model
         self._embedding, self._norm, self._head = trunk.embed_tokens, trunk.norm, product(inner.get_output_embeddings())
-        self._blocks = [_Block(block) for block in trunk.layers]
+        attention = DecodeAttention()
+        self._blocks = [_Block(block, attention) for block in trunk.layers]
         self._angles = _Angles(trunk.rotary_emb)
 
     def logits(self, tokens: Tensor, cache: Cache, mask: Tensor | None, positions: Tensor | None) -> Tensor:
@@ -71,8 +73,8 @@ class LeanStep(DecodeStep):
 class _Block:
     """One block, with its modules at hand: to ask a module for them at every token costs as much as a small operation."""
 
-    def __init__(self, block: Any) -> None:
-        attention = block.self_attn
+    def __init__(self, block: Any, read: DecodeAttention) -> None:
+        attention, self._read = block.self_attn, read
         self._before, self._between, self._mlp = block.input_layernorm, block.post_attention_layernorm, _mlp(block.mlp)
         self._query, self._key, self._value = product(attention.q_proj), product(attention.k_proj), product(attention.v_proj)
         self._query_norm, self._key_norm = getattr(attention, "q_norm", None), getattr(attention, "k_norm", None)
@@ -92,8 +94,7 @@ class _Block:
         keys, values = layer.update(key[:, :, None], value[:, :, None])
         # the queries that share a key stand where the tokens of a row would: nothing is repeated
         grouped = query.reshape(rows, key.shape[1], -1, self._width)
-        read = F.scaled_dot_product_attention(grouped, keys, values, attn_mask=closed, scale=self._scale)
-        hidden = hidden + self._out(read.reshape(rows, -1))
+        hidden = hidden + self._out(self._read(grouped, keys, values, closed, self._scale).reshape(rows, -1))
         return hidden + self._mlp(_normed(self._between, hidden))
 
     def _heads(self, states: Tensor, norm: nn.Module | None) -> Tensor:
