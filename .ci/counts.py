@@ -20,12 +20,12 @@ WALK = ROOT / "lightrl" / "training" / "online" / "policy_optimization.py"
 CHAIN = (WALK, ROOT / "lightrl" / "training" / "policy_module.py")
 """The files of the classes that the module of online training is made of."""
 LIMITS = {
-    "lines of lightrl": 36_022,
-    "lines of lightrl and plugins": 63_440,
-    "files of lightrl": 295,
+    "lines of lightrl": 36_123,
+    "lines of lightrl and plugins": 63_541,
+    "files of lightrl": 296,
     "files of lightrl under 50 lines": 41,
     "files over 300 lines": 0,
-    "files that the walk imports": 162,
+    "files that the walk imports": 163,
     "members of the training module": 35,
     "arguments of a function in training/online": 5,
     "lines of the longest function": 73,

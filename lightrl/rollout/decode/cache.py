@@ -32,8 +32,9 @@ class GrowingLayer(DynamicLayer):
     """Positions that may still come: buffers have room for no more."""
 
     def update(self, key_states: Tensor, value_states: Tensor, *args: object, **kwargs: object) -> tuple[Tensor, Tensor]:
-        # under autocast float32 angles have widened what the layers gave
-        key_states = key_states.to(value_states.dtype)
+        if key_states.dtype != value_states.dtype:
+            # under autocast float32 angles have widened what the layers gave
+            key_states = key_states.to(value_states.dtype)
         if not self.is_initialized:
             # a prefill is followed by `reorder_cache`, which makes room
             self._room = 0
@@ -43,15 +44,17 @@ class GrowingLayer(DynamicLayer):
         begin, new = self.keys.shape[-2], key_states.shape[-2]
         if new > self._room:
             self._enlarge(new)
-        for buffer, states in zip(self.buffers, (key_states, value_states), strict=True):
-            buffer[: len(states), :, begin : begin + new] = states
         self.advance(new)
+        self.keys[:, :, begin:], self.values[:, :, begin:] = key_states, value_states
         return self.keys, self.values
 
     def advance(self, new: int = 1) -> None:
         """Let keys and values have some positions more, which were written to the buffers behind them."""
-        rows, _, length, _ = self.keys.shape
-        self.keys, self.values = (buffer[:rows, :, : length + new] for buffer in self.buffers)
+        rows, heads, length, width = self.keys.shape
+        keys, values = self.buffers
+        # as slices, in half of the time
+        self.keys = keys.as_strided((rows, heads, length + new, width), keys.stride())
+        self.values = values.as_strided((rows, heads, length + new, width), values.stride())
         self._room -= new
         self.left -= new
 

@@ -1,7 +1,7 @@
 """Attention of a decode step: the newest position of each row reads all positions so far.
 
-The fused attention of torch multiplies one head of one row at a time, and waits for its keys and values anew. On an x86 CPU, where these are
-many, they are taken as rows of a table, which two operations of torch read with the next rows on their way.
+The fused attention of torch multiplies one head of one row at a time, and waits for its keys and values anew. On an x86 CPU, where these
+are many, they are taken as rows of a table, which two operations of torch read with the next rows on their way.
 """
 
 from __future__ import annotations

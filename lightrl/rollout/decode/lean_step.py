@@ -56,7 +56,7 @@ class LeanStep(DecodeStep):
     def __init__(self, model: PreTrainedModel) -> None:
         inner: Any = unwrapped(model)
         trunk = inner.base_model
-        self._embedding, self._norm, self._head = trunk.embed_tokens, trunk.norm, product(inner.get_output_embeddings())
+        self._embedding, self._norm, self._head = trunk.embed_tokens, _norm(trunk.norm), product(inner.get_output_embeddings())
         attention = DecodeAttention()
         self._blocks = [_Block(block, attention) for block in trunk.layers]
         self._angles = _Angles(trunk.rotary_emb)
@@ -67,7 +67,7 @@ class LeanStep(DecodeStep):
         closed = None if mask is None else hidden.new_zeros(mask.shape).masked_fill_(~mask, -torch.inf)[:, None, None]
         for block, layer in zip(self._blocks, cache.layers, strict=True):
             hidden = block(hidden, layer, cos, sin, closed)
-        return self._head(_normed(self._norm, hidden))
+        return self._head(self._norm(hidden))
 
 
 class _Block:
@@ -75,32 +75,31 @@ class _Block:
 
     def __init__(self, block: Any, read: DecodeAttention) -> None:
         attention, self._read = block.self_attn, read
-        self._before, self._between, self._mlp = block.input_layernorm, block.post_attention_layernorm, _mlp(block.mlp)
+        self._before, self._between, self._mlp = _norm(block.input_layernorm), _norm(block.post_attention_layernorm), _mlp(block.mlp)
         self._query, self._key, self._value = product(attention.q_proj), product(attention.k_proj), product(attention.v_proj)
-        self._query_norm, self._key_norm = getattr(attention, "q_norm", None), getattr(attention, "k_norm", None)
+        self._query_norm, self._key_norm = (_norm(getattr(attention, name, None)) for name in ("q_norm", "k_norm"))
         self._out, self._width, self._scale = product(attention.o_proj), attention.head_dim, attention.scaling
 
     def __call__(self, hidden: Tensor, layer: CacheLayerMixin, cos: Tensor, sin: Tensor, closed: Tensor | None) -> Tensor:
         """`[n, H]` to `[n, H]`; `closed` is `[n, 1, 1, positions]`, minus infinity where a row has padding, or None: nowhere."""
         rows = len(hidden)
-        normed = _normed(self._before, hidden)
-        query = self._heads(self._query(normed), self._query_norm)
-        key = self._heads(self._key(normed), self._key_norm)
-        value = self._heads(self._value(normed), None)
+        normed = self._before(hidden)
+        query = self._query_norm(self._heads(self._query(normed)))
+        key = self._key_norm(self._heads(self._key(normed)))
+        value = self._heads(self._value(normed))
         # under autocast float32 angles have widened what the layers gave
         both = torch.cat([query, key], 1)
-        turned = torch.addcmul(both * cos, both.roll(self._width // 2, -1), sin).to(value.dtype)
+        turned = (both * cos).addcmul_(both.roll(self._width // 2, -1), sin).to(value.dtype)
         query, key = turned[:, : query.shape[1]], turned[:, query.shape[1] :]
         keys, values = layer.update(key[:, :, None], value[:, :, None])
         # the queries that share a key stand where the tokens of a row would: nothing is repeated
         grouped = query.reshape(rows, key.shape[1], -1, self._width)
         hidden = hidden + self._out(self._read(grouped, keys, values, closed, self._scale).reshape(rows, -1))
-        return hidden + self._mlp(_normed(self._between, hidden))
+        return hidden + self._mlp(self._between(hidden))
 
-    def _heads(self, states: Tensor, norm: nn.Module | None) -> Tensor:
+    def _heads(self, states: Tensor) -> Tensor:
         """`[n, heads, width]` of `[n, heads * width]`."""
-        heads = states.view(len(states), -1, self._width)
-        return heads if norm is None else _normed(norm, heads)
+        return states.view(states.shape[0], -1, self._width)
 
 
 def product(layer: nn.Module) -> Callable[[Tensor], Tensor]:
@@ -134,12 +133,11 @@ def product(layer: nn.Module) -> Callable[[Tensor], Tensor]:
         return found
 
     def of(states: Tensor) -> Tensor:
-        states = states.to(weight.dtype)
-        if len(states) <= columns:
+        # to ask for a conversion that is none takes as long as a small norm
+        states = states if states.dtype == weight.dtype else states.to(weight.dtype)
+        if states.shape[0] <= columns:
             return _by_columns(states, weight, bias)
-        if not copied:
-            return F.linear(states, weight, bias)
-        return onednn_product(states, copy(), bias)
+        return onednn_product(states, copy(), bias) if copied else F.linear(states, weight, bias)
 
     return of
 
@@ -156,7 +154,7 @@ def _mlp(mlp: nn.Module) -> Callable[[Tensor], Tensor]:
         return mlp
     parts = dict(mlp.named_children())
     gate, up, down = (product(parts[f"{name}_proj"]) for name in ("gate", "up", "down"))
-    return lambda states: down(parts["act_fn"](gate(states)) * up(states))
+    return lambda states: down(parts["act_fn"](gate(states)).mul_(up(states)))
 
 
 def _is_heard(module: nn.Module) -> bool:
@@ -190,9 +188,22 @@ class _Angles:
         return (cos[read : read + 1], sin[read : read + 1]) if positions is None else (cos[positions], sin[positions])
 
 
-def _normed(norm: Any, states: Tensor) -> Tensor:
-    # modules do the same in six operations; in other precisions their roundings are theirs
-    if states.dtype == torch.float32:
-        return F.rms_norm(states, norm.weight.shape, norm.weight, norm.variance_epsilon)
-    out: Tensor = norm(states)
-    return out
+def _norm(norm: Any) -> Callable[[Tensor], Tensor]:
+    """The RMS norm of a module, in fewer operations; None norms nothing."""
+    if norm is None:
+        return lambda states: states
+    weight, epsilon = norm.weight, norm.variance_epsilon
+    # the operation of torch for it is one kernel on a GPU, and eight steps on a CPU
+    added = torch.full((1,), epsilon) if weight.device.type == "cpu" else None
+
+    def of(states: Tensor) -> Tensor:
+        if states.dtype != torch.float32:
+            # in other precisions their roundings are theirs
+            found: Tensor = norm(states)
+            return found
+        if added is None:
+            return F.rms_norm(states, weight.shape, weight, epsilon)
+        length = torch.linalg.vector_norm(states, dim=-1, keepdim=True)
+        return (states * torch.addcmul(added, length, length, value=1 / len(weight)).rsqrt_()).mul_(weight)
+
+    return of
