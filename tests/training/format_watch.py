@@ -23,6 +23,7 @@ VIEWS = frozenset({"__getitem__", "reshape", "view", "cat", "detach", "__get__"}
 NETWORK = (
     "lightrl/policy/",
     "lightrl/rollout/decode/cache.py",
+    "lightrl/rollout/decode/decode_attention.py",
     "lightrl/rollout/decode/kept_rows.py",
     "lightrl/rollout/decode/graph_step.py",
     "lightrl/rollout/decode/lean_step.py",

@@ -50,11 +50,9 @@ class GrowingLayer(DynamicLayer):
 
     def advance(self, new: int = 1) -> None:
         """Let keys and values have some positions more, which were written to the buffers behind them."""
-        rows, heads, length, width = self.keys.shape
+        rows, _, length, _ = self.keys.shape
         keys, values = self.buffers
-        # as slices, in half of the time
-        self.keys = keys.as_strided((rows, heads, length + new, width), keys.stride())
-        self.values = values.as_strided((rows, heads, length + new, width), values.stride())
+        self.keys, self.values = _front(keys, rows, length + new), _front(values, rows, length + new)
         self._room -= new
         self.left -= new
 
@@ -136,6 +134,12 @@ def takes_padding(cache: Cache) -> bool:
 def takes_gaps(cache: Cache) -> bool:
     """Rows can be taken out and put together again with gaps in them: no layer counts the positions between two tokens."""
     return all(type(layer) in (GrowingLayer, *layers_without_keys()) for layer in cache.layers)
+
+
+def _front(buffer: Tensor, rows: int, length: int) -> Tensor:
+    """Its first rows and places, as `buffer[:rows, :, :length]` in half of the time."""
+    _, heads, _, width = buffer.shape
+    return buffer.as_strided((rows, heads, length, width), buffer.stride())
 
 
 def _chosen(states: Tensor, rows: Tensor, room: int) -> Tensor:
