@@ -31,10 +31,10 @@ ONEDNN = "mkldnn::_linear_pointwise"
 """Products of few rows with AVX-512, whose operations the profiler does not count."""
 KINDS = {
     "products of matrices": ("aten::mm", "aten::bmm", "aten::addmm", "aten::baddbmm", ONEDNN),
-    "attention": ("aten::_scaled_dot_product",),
+    "attention": ("aten::_scaled_dot_product", "aten::sampled_addmm", "aten::_softmax", "aten::_embedding_bag"),
     "sums, products and functions of single numbers": (
         *("aten::mul", "aten::add", "aten::sub", "aten::div", "aten::neg", "aten::pow", "aten::silu", "aten::rsqrt", "aten::sum"),
-        *("aten::mean", "aten::addcmul", "aten::exp", "aten::_fused_rms_norm"),
+        *("aten::mean", "aten::addcmul", "aten::exp", "aten::_fused_rms_norm", "aten::linalg_vector_norm"),
     ),
     "copies, gathers and fills": (
         *("aten::copy_", "aten::cat", "aten::index", "aten::scatter", "aten::gather", "aten::fill_", "aten::zero_", "aten::embedding"),
