@@ -31,7 +31,7 @@ ONEDNN = "mkldnn::_linear_pointwise"
 """Products of few rows with AVX-512, whose operations the profiler does not count."""
 KINDS = {
     "products of matrices": ("aten::mm", "aten::bmm", "aten::addmm", "aten::baddbmm", ONEDNN),
-    "attention": ("aten::_scaled_dot_product", "aten::sampled_addmm", "aten::_softmax", "aten::_embedding_bag"),
+    "attention": ("aten::_scaled_dot_product", "aten::sparse_sampled_addmm", "aten::_softmax", "aten::_embedding_bag"),
     "sums, products and functions of single numbers": (
         *("aten::mul", "aten::add", "aten::sub", "aten::div", "aten::neg", "aten::pow", "aten::silu", "aten::rsqrt", "aten::sum"),
         *("aten::mean", "aten::addcmul", "aten::exp", "aten::_fused_rms_norm", "aten::linalg_vector_norm"),
