@@ -194,7 +194,7 @@ def _norm(norm: Any) -> Callable[[Tensor], Tensor]:
         return lambda states: states
     weight, epsilon = norm.weight, norm.variance_epsilon
     # the operation of torch for it is one kernel on a GPU, and eight steps on a CPU
-    added = torch.full((1,), epsilon) if weight.device.type == "cpu" else None
+    added = weight.new_full((1,), epsilon, dtype=torch.float32) if weight.device.type == "cpu" else None
 
     def of(states: Tensor) -> Tensor:
         if states.dtype != torch.float32:
