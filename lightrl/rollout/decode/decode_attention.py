@@ -71,8 +71,13 @@ def _places(query: Tensor, keys: Tensor, closed: Tensor | None) -> tuple[Tensor,
     read = (first + torch.arange(positions)).expand(-1, query.shape[2], -1).flatten(0, 1)
     added = keys.new_zeros(read.numel()) if closed is None else closed.expand(*query.shape[:-1], positions).flatten()
     ends = torch.arange(0, read.numel() + 1, positions)
+    return read, csr(ends, read.flatten(), added, (len(read), rows * heads * places))
+
+
+def csr(ends: Tensor, places: Tensor, numbers: Tensor, shape: tuple[int, int]) -> Tensor:
+    """A sparse tensor for sampled products: they compute one number for each place of a row, and add it to the one that is there."""
     _hear_of_csr()
-    return read, torch.sparse_csr_tensor(ends, read.flatten(), added, (len(read), rows * heads * places))
+    return torch.sparse_csr_tensor(ends, places, numbers, shape)
 
 
 @cache

@@ -16,7 +16,7 @@ from torch.nn import functional as F
 from lightrl.ops.head_product import onednn_is_wide, onednn_product
 from lightrl.policy.head import ScoringHead
 from lightrl.rollout.decode.cache import GrowingLayer, growing_cache
-from lightrl.rollout.decode.decode_attention import DecodeAttention
+from lightrl.rollout.decode.decode_attention import DecodeAttention, csr
 from lightrl.rollout.decode.model_forward import DecodeStep, multiplied_as, unwrapped
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ ROPES = frozenset({"default", "linear", "llama3", "yarn"})
 POSITIONS_AT_ONCE = 256
 """Positions by which the table of angles grows."""
 FEW_ROWS = 4
-"""Rows up to which a weight times their columns is quicker on a CPU than rows times a weight."""
+"""Rows up to which a weight times their columns, or times a lone one row by row, is quicker on a CPU than rows times a weight."""
 ROWS_BEFORE_A_COPY = 2
 """Rows up to which it is quicker than rows times a copy, which is made when it is first read."""
 SMALL = 2**16
@@ -136,17 +136,26 @@ def product(layer: nn.Module) -> Callable[[Tensor], Tensor]:
         # to ask for a conversion that is none takes as long as a small norm
         states = states if states.dtype == weight.dtype else states.to(weight.dtype)
         if states.shape[0] <= columns:
-            return _by_columns(states, weight, bias)
+            return _few_rows(states, weight, bias)
         return onednn_product(states, copy(), bias) if copied else F.linear(states, weight, bias)
 
     return of
 
 
-def _by_columns(states: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    # one column takes longer than two; what follows is slower on columns
-    pair = torch.cat([states, states]) if len(states) == 1 else states
-    found = torch.mm(weight, pair.T)[:, : len(states)].T.contiguous()
+def _few_rows(states: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    if len(states) == 1:
+        # times one column it takes longer than times two; row by row, the next ones are on their way
+        found: Tensor = torch.sparse.sampled_addmm(_one_column(len(weight)), weight, states.t()).values()[None]
+    else:
+        # what follows is slower on columns
+        found = torch.mm(weight, states.t()).t().contiguous()
     return found if bias is None else found.add_(bias)
+
+
+@cache
+def _one_column(rows: int) -> Tensor:
+    ends = torch.arange(rows + 1, device="cpu")
+    return csr(ends, torch.zeros_like(ends[1:]), torch.zeros(rows, device="cpu"), (rows, 1))
 
 
 def _mlp(mlp: nn.Module) -> Callable[[Tensor], Tensor]:
