@@ -226,6 +226,31 @@ def test_a_step_is_tried_once(policy: Policy, engine_for: EngineFor, even: list[
     assert tried == [1]
 
 
+@pytest.mark.parametrize("lone", [True, False])
+def test_a_step_that_is_wrong_for_a_lone_row_or_for_several_is_not_taken(
+    policy_of: PolicyOf, monkeypatch: pytest.MonkeyPatch, lone: bool
+) -> None:
+    right = LeanStep.logits
+
+    def logits(self: LeanStep, tokens: torch.Tensor, *rest: Any) -> torch.Tensor:
+        return right(self, tokens, *rest) * (1.01 if (len(tokens) == 1) == lone else 1.0)
+
+    monkeypatch.setattr(LeanStep, "logits", logits)
+    assert chosen(policy_of("llama")) is ModelForward
+
+
+@pytest.mark.parametrize("architecture", ["llama", "mistral-sliding", "lfm2"])
+@torch.no_grad()
+def test_a_batch_stays_where_it_is_while_another_one_branches_off(policy_of: PolicyOf, architecture: str) -> None:
+    model = policy_of(architecture).model.eval()
+    batch, token = IncrementalModel(model, None, lambda: ModelForward(model)), torch.tensor([6])
+    batch.prefill([[2, 3, 4]], [1])
+    other = batch.branched(ModelForward(model))
+    branch = [other.step(token), other.step(token)]
+    assert torch.equal(batch.step(token), branch[0])
+    assert torch.equal(batch.step(token), branch[1])
+
+
 def test_padding_where_a_model_has_no_last_position(policy_of: PolicyOf) -> None:
     model = policy_of("llama").model.eval()
     steps = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy, deepcopy
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -56,6 +57,12 @@ class IncrementalModel:
     def another(self) -> IncrementalModel:
         """Another batch of the same model, which is empty."""
         return IncrementalModel(self.model, None if self._last_position is None else self._last_position + 1, self._choose, self._recorded)
+
+    def branched(self, step: DecodeStep) -> IncrementalModel:
+        """Another batch that has read the same and goes on with a step of its own; this one stays where it is."""
+        found = copy(self)
+        found._cache, found._step = deepcopy(self._cache), step
+        return found
 
     @property
     def takes_padding(self) -> bool:

@@ -28,9 +28,9 @@ def recorder_for(model: PreTrainedModel) -> Callable[[], Record] | None:
 
 log = logging.getLogger(__name__)
 
-TRIALS = (((1, 2, 3, 4),), ((5, 6), (7, 8, 9, 10, 11), (12, 13)))
-"""Prompts that are tried: one alone, and several of two lengths, for which steps have other products."""
-STEPS = 2
+PROMPTS = ((1, 2, 3, 4, 5), (6, 7), (8, 9), (10, 11))
+"""That are tried together, and the first and longest one alone too, for which steps have other products."""
+FURTHER = (1, 2)
 """Tokens that are decoded behind each."""
 TOLERANCE = 1e-4
 """Largest difference of single or double precision that is rounding, relative to the largest number."""
@@ -67,42 +67,42 @@ class StepChoice:
         own = ModelForward, ModelForward(self.model), "its own forward"
         if not has_lean_form(self.model):
             return own
-        expected = self._tried(own[1])
+        several, lone = self._read(PROMPTS), self._read(PROMPTS[:1])
+
+        def found(step: DecodeStep) -> list[Tensor]:
+            return _decoded(several.branched(step)) + _decoded(lone.branched(step))
+
+        expected = _decoded(several.branched(own[1]))
+        # without padding it is as if it were alone
+        expected += [numbers[:1] for numbers in expected]
         if (recorder := recorder_for(self.model)) is not None:
             graphs = GraphStep(self.model, recorder)
-            if not self._agrees(graphs, expected):
+            if not _agrees(found(graphs), expected):
                 warnings.warn("decoding goes on without CUDA graphs, and is slower: they give other numbers than the model", stacklevel=2)
             elif graphs.refusal is None:
                 form = partial(GraphStep, recorder=recorder)
                 return form, form(self.model), "CUDA graphs of the lean step"
         lean = LeanStep(self.model)
-        return (LeanStep, lean, "the lean step") if self._agrees(lean, expected) else own
+        return (LeanStep, lean, "the lean step") if _agrees(found(lean), expected) else own
 
-    def _agrees(self, step: DecodeStep, expected: list[Tensor]) -> bool:
-        found = self._tried(step)
-        # the keys are as narrow as what the layers compute in, and the logits may be wider
-        exact = min(theirs.element_size() for theirs in expected) >= 4 and torch.get_float32_matmul_precision() == "highest"
-        tolerance = TOLERANCE if exact else HALF_TOLERANCE
-        pairs = zip(found, expected, strict=True)
-        return all(a.shape == b.shape and bool((a - b).abs().max() <= tolerance * b.abs().max()) for a, b in pairs)
+    def _read(self, prompts: tuple[tuple[int, ...], ...], completions: int = 1) -> IncrementalModel:
+        """A batch that has read prompts; no step has a part in that."""
+        vocabulary = self.model.config.get_text_config().vocab_size
+        batch = IncrementalModel(self.model, self._max_positions, lambda: ModelForward(self.model))
+        batch.prefill([[token % vocabulary for token in prompt] for prompt in prompts], [completions] * len(prompts))
+        return batch
 
     def _check_cache(self) -> None:
         """Compare logits behind the cache with those of whole rows; where numbers are narrow, rounding would hide a difference."""
         parameter = next(self.model.parameters())
         if parameter.element_size() < 4 or torch.is_autocast_enabled(parameter.device.type):
             return
-        step, vocabulary = ModelForward(self.model), self.model.config.get_text_config().vocab_size
-        together = IncrementalModel(self.model, self._max_positions, lambda: step).takes_padding
-        for prompts in TRIALS if together else [(prompt,) for several in TRIALS for prompt in several]:
-            batch = IncrementalModel(self.model, self._max_positions, lambda: step)
-            rows = [[token % vocabulary for token in prompt] for prompt in prompts]
+        vocabulary = self.model.config.get_text_config().vocab_size
+        together = IncrementalModel(self.model, self._max_positions, lambda: ModelForward(self.model)).takes_padding
+        for prompts in (PROMPTS[:1], PROMPTS if together else PROMPTS[1:2]):
             # some models keep a state of their own, which is not copied for the second completion of a prompt
-            logits = batch.prefill(rows, [2] * len(rows))
-            rows = [row for row in rows for _ in range(2)]
-            for _ in range(STEPS):
-                sampled = logits.argmax(-1)
-                rows = [[*row, token] for row, token in zip(rows, sampled.tolist(), strict=True)]
-                logits = batch.step(sampled)
+            *_, logits = _logits(self._read(prompts, 2), 2 * len(prompts), parameter.device)
+            rows = ([*(token % vocabulary for token in prompt), *FURTHER] for prompt in prompts for _ in range(2))
             alone = (torch.tensor([row], device=parameter.device) for row in rows)
             whole = torch.stack([self.model(input_ids=ids, use_cache=False).logits[0, -1] for ids in alone])
             difference = float((logits - whole).abs().max() / whole.abs().max())
@@ -113,15 +113,19 @@ class StepChoice:
                     "Set an engine that does not use transformers, such as --model.engine VLLMEngine"
                 )
 
-    def _tried(self, step: DecodeStep) -> list[Tensor]:
-        vocabulary = self.model.config.get_text_config().vocab_size
-        found = []
-        for prompts in TRIALS:
-            batch = IncrementalModel(self.model, self._max_positions, lambda: step)
-            logits = batch.prefill([[token % vocabulary for token in prompt] for prompt in prompts], [1] * len(prompts))
-            for _ in range(STEPS):
-                logits = batch.step(logits.argmax(-1))
-                found.append(logits)
-            # a head of zeros would hide what stands before it
-            found += batch.keys
-        return found
+
+def _decoded(batch: IncrementalModel) -> list[Tensor]:
+    # a head of zeros would hide what stands before it
+    return [*_logits(batch, len(batch.keys[0]), batch.keys[0].device), *batch.keys]
+
+
+def _logits(batch: IncrementalModel, rows: int, device: torch.device) -> list[Tensor]:
+    return [batch.step(torch.full((rows,), token, device=device)) for token in FURTHER]
+
+
+def _agrees(found: list[Tensor], expected: list[Tensor]) -> bool:
+    # the keys are as narrow as what the layers compute in, and the logits may be wider
+    exact = min(theirs.element_size() for theirs in expected) >= 4 and torch.get_float32_matmul_precision() == "highest"
+    tolerance = TOLERANCE if exact else HALF_TOLERANCE
+    pairs = zip(found, expected, strict=True)
+    return all(a.shape == b.shape and bool((a - b).abs().max() <= tolerance * b.abs().max()) for a, b in pairs)
