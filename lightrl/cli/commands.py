@@ -19,16 +19,12 @@ class OfTrainer(Command):
         request = read_words(words)
         # what sources show to be wrong is refused before the slow imports
         refuse_unknown_keys(self.words()[0], request)
-        # imports make hundreds of thousands of objects that stay: to search them again and again takes a fifth of the imports' time
+        # imports make hundreds of thousands of objects, of which one in a hundred is garbage: searching takes a fifth of their time
         gc.disable()
         try:
-            import torch  # noqa: F401  (half of the objects, with next to no garbage among them)
-
-            gc.freeze()
             from lightrl.cli.run.trainer_verbs import prepared
 
             run = prepared(self.words()[0], request)
-            gc.collect()
             gc.freeze()
             gc.enable()
             if run is not None:
