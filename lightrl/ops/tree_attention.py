@@ -31,9 +31,15 @@ def tree_attention(query: Tensor, key: Tensor, value: Tensor, rows: PackedRows, 
     masks = rows.kept("blocks", window, lambda rows, window: [block.mask(window) for block in rows.blocks])
     found = []
     for q, k, v, mask in zip(_taken(query, queries), _taken(key, keys), _taken(value, keys), masks, strict=True):
-        k, v = _repeated(k, shared), _repeated(v, shared)
-        out = scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=mask is None, scale=scale)
-        found.append(out.transpose(1, 2).flatten(0, 1))
+        if mask is None:
+            k, v = _repeated(k, shared), _repeated(v, shared)
+            out = scaled_dot_product_attention(q, k, v, is_causal=True, scale=scale).transpose(1, 2)
+        else:
+            # the queries that share a key stand where further tokens would: nothing is repeated
+            q, mask = q.view(len(q), -1, shared, *q.shape[2:]).flatten(2, 3), mask.repeat(1, 1, shared, 1)
+            out = scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=scale)
+            out = out.view(*out.shape[:2], shared, -1, out.shape[-1]).permute(0, 3, 1, 2, 4).flatten(2, 3)
+        found.append(out.flatten(0, 1))
     return torch.cat(found).index_select(0, rows.inverse)[None]
 
 
