@@ -19,7 +19,7 @@ class OfTrainer(Command):
         request = read_words(words)
         # what sources show to be wrong is refused before the slow imports
         refuse_unknown_keys(self.words()[0], request)
-        # imports make hundreds of thousands of objects, of which one in a hundred is garbage: searching takes a fifth of their time
+        # imports make hundreds of thousands of objects, nearly all of which stay: to search them takes a fifth of the imports' time
         gc.disable()
         try:
             from lightrl.cli.run.trainer_verbs import prepared

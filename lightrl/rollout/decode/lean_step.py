@@ -155,7 +155,7 @@ def _few_rows(states: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 @cache
 def _one_column(rows: int) -> Tensor:
     ends = torch.arange(rows + 1, device="cpu")
-    return csr(ends, torch.zeros_like(ends[1:]), torch.zeros(rows, device="cpu"), (rows, 1))
+    return csr(ends, torch.zeros_like(ends[1:]), torch.zeros(rows, dtype=torch.float32, device="cpu"), (rows, 1))
 
 
 def _mlp(mlp: nn.Module) -> Callable[[Tensor], Tensor]:
