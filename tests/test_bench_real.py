@@ -76,7 +76,7 @@ def test_a_case_is_measured_on_both_sides(
 
         # the meter puts its own in their places
         monkeypatch.setattr(torch.optim.AdamW, "step", torch.optim.AdamW.step)
-        (bench_trl.run_rollouts if case is ROLLOUT else bench_trl.run_examples)(case, policy, data, tmp_path)
+        (bench_trl.run_rollouts if case is ROLLOUT else bench_trl.run_examples)(case, policy, data, tmp_path, 0)
     (step,) = json.loads((tmp_path / "meter.json").read_text())["steps"]
     assert step["tokens"] == 2 if case is DPO else ROLLOUT.rows <= step["tokens"] <= ROLLOUT.rows * ROLLOUT.cap
     assert step["seconds"] >= step["forward"] + step["backward"] > 0

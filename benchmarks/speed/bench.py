@@ -2,8 +2,8 @@
 
 Each side is installed in an environment of its own. Both sides have the same weights, prompts, lengths, optimizer, type and number of
 threads (one); all else is their default, with logging, checkpoints and progress on. Counted is the processor time of the training
-process. Runs of both sides alternate; a ratio is TRL's median divided by lightrl's, with the least and the largest ratio of a round
-beside it.
+process. Runs of both sides alternate, each round with a seed of its own; a ratio is TRL's median divided by lightrl's, with the least and
+the largest ratio of a round beside it.
 """
 
 # ruff: noqa: T201

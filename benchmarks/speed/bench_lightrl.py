@@ -17,10 +17,11 @@ ADAMW = "torch.optim.AdamW"
 FOLDER_LOGGER = "lightning.pytorch.loggers.TensorBoardLogger"
 
 
-def rollout_config(case: Rollouts, policy: Path, prompts: Path, out: Path) -> dict[str, Any]:
+def rollout_config(case: Rollouts, policy: Path, prompts: Path, out: Path, seed: int = 0) -> dict[str, Any]:
     """GRPO on the prompts of a case."""
     source = class_of("PretrainedPolicy", path=str(policy))
-    return run_config(out, "benchmarks.speed.bench_watch.Watch", {"max_epochs": case.steps, "check_val_every_n_epoch": case.steps + 1}) | {
+    trainer = {"max_epochs": case.steps, "check_val_every_n_epoch": case.steps + 1}
+    return run_config(out, "benchmarks.speed.bench_watch.Watch", trainer, seed) | {
         "model": {
             "policy": source if case.lora is None else class_of("LoraPolicy", base=source, r=case.lora),
             "algorithm": grpo(case.group, "SymmetricClip"),
@@ -29,7 +30,7 @@ def rollout_config(case: Rollouts, policy: Path, prompts: Path, out: Path) -> di
             "prompts_per_rollout": case.prompts,
             "optimizer": class_of(ADAMW, lr=LR, weight_decay=0.0, fused=True),
         },
-        "data": {"train": class_of("JsonLines", path=str(prompts), answer=None, chat=case.size == REAL)},
+        "data": {"train": class_of("JsonLines", path=str(prompts), answer=None, chat=case.size == REAL), "seed": seed},
     }
 
 
@@ -37,9 +38,7 @@ def sort6_config(policy: Path, prompts: Path, out: Path, seed: int) -> dict[str,
     """GRPO until the digits are sorted."""
     warmup = class_of("torch.optim.lr_scheduler.LinearLR", start_factor=1 / SORT6["warmup"], total_iters=SORT6["warmup"])
     trainer = {"max_epochs": SORT6["steps"], "check_val_every_n_epoch": SORT6["steps"] + 1}
-    config = run_config(out, "benchmarks.speed.bench_watch.UntilSorted", trainer)
-    return config | {
-        "seed_everything": seed,
+    return run_config(out, "benchmarks.speed.bench_watch.UntilSorted", trainer, seed) | {
         "model": {
             "policy": class_of("PretrainedPolicy", path=str(policy)),
             "algorithm": grpo(int(SORT6["group"]), class_of("DecoupledClip", low=0.2, high=0.28)),
@@ -53,7 +52,7 @@ def sort6_config(policy: Path, prompts: Path, out: Path, seed: int) -> dict[str,
     }
 
 
-def examples_config(case: Examples, policy: Path, examples: Path, out: Path) -> dict[str, Any]:
+def examples_config(case: Examples, policy: Path, examples: Path, out: Path, seed: int = 0) -> dict[str, Any]:
     """Supervised fine-tuning, preferences or a reward model on given texts."""
     pairs = class_of("JsonLines", path=str(examples), answer="completion", chat=case.size == REAL)
     kinds: dict[str, tuple[str, dict[str, Any]]] = {
@@ -68,8 +67,8 @@ def examples_config(case: Examples, policy: Path, examples: Path, out: Path) -> 
         "batch_size": case.batch,
         "optimizer": class_of(ADAMW, lr=LR, weight_decay=0.0, fused=True),
     }
-    config = run_config(out, "benchmarks.speed.bench_watch.Watch", {"max_steps": case.steps, "check_val_every_n_epoch": 1000})
-    return config | {"model": class_of(name, **settings, **arguments), "data": {"train": pairs}}
+    config = run_config(out, "benchmarks.speed.bench_watch.Watch", {"max_steps": case.steps, "check_val_every_n_epoch": 1000}, seed)
+    return config | {"model": class_of(name, **settings, **arguments), "data": {"train": pairs, "seed": seed}}
 
 
 def run(python: Path, config: dict[str, Any], out: Path, cores: set[int]) -> None:
@@ -96,12 +95,12 @@ def launch(command: list[str], log: Path, cores: set[int]) -> None:
         sys.exit(f"{' '.join(command)}\nfailed with status {done.returncode}; its last lines:\n{last}")
 
 
-def run_config(out: Path, watch: str, trainer: dict[str, Any]) -> dict[str, Any]:
+def run_config(out: Path, watch: str, trainer: dict[str, Any], seed: int = 0) -> dict[str, Any]:
     """A metered run on the CPU with files of its own, and otherwise as any run."""
     logger = class_of(FOLDER_LOGGER, save_dir=str(out), name="run")
     callbacks = [class_of(watch, file=str(out / "meter.json"))]
     return {
-        "seed_everything": 0,
+        "seed_everything": seed,
         "trainer": {"accelerator": "cpu", "devices": 1, "logger": logger, "callbacks": callbacks, **trainer},
     }
 

@@ -76,7 +76,7 @@ class Bench:
         Args:
             name: one of `CASES` or `REAL_CASES`.
             side: one of `SIDES`.
-            round_number: counts the interleaved runs; also the seed of those that learn.
+            round_number: counts the interleaved runs; also the seed, so that no side keeps the lengths and the order that it had once.
 
         Returns:
             What the meter wrote.
@@ -96,9 +96,9 @@ class Bench:
         elif name == "sort6":
             ours.run(own, ours.sort6_config(policy, data, out, round_number), out, cores)
         elif name in EXAMPLES:
-            ours.run(own, ours.examples_config(EXAMPLES[name], policy, data, out), out, cores)
+            ours.run(own, ours.examples_config(EXAMPLES[name], policy, data, out, round_number), out, cores)
         else:
-            ours.run(own, ours.rollout_config(ROLLOUTS[name], policy, data, out), out, cores)
+            ours.run(own, ours.rollout_config(ROLLOUTS[name], policy, data, out, round_number), out, cores)
         if name in REAL_CASES:
             # checkpoints of more than a GB each
             shutil.rmtree(out / "run", ignore_errors=True)

@@ -31,7 +31,7 @@ class Steps(TrainerCallback):
         self.meter.step()
 
 
-def run_rollouts(case: Rollouts, policy: Path, prompts: Path, out: Path) -> None:
+def run_rollouts(case: Rollouts, policy: Path, prompts: Path, out: Path, seed: int) -> None:
     """GRPO on the prompts of a case."""
     meter, first = Meter(), list[float]()
 
@@ -49,6 +49,7 @@ def run_rollouts(case: Rollouts, policy: Path, prompts: Path, out: Path) -> None
         num_generations=case.group,
         max_completion_length=case.cap,
         learning_rate=LR,
+        seed=seed,
         **CPU,
     )
     data = _rows(prompts, case.size)
@@ -96,13 +97,14 @@ def run_sort6(policy: Path, prompts: Path, out: Path, seed: int) -> None:
     meter.write(out / "meter.json")
 
 
-def run_examples(case: Examples, policy: Path, examples: Path, out: Path) -> None:
+def run_examples(case: Examples, policy: Path, examples: Path, out: Path, seed: int) -> None:
     """Supervised fine-tuning, preferences or a reward model on given texts."""
     data, meter = _rows(examples, case.size), Meter()
     common = {
         "output_dir": str(out / "run"),
         "max_steps": case.steps,
         "learning_rate": LR,
+        "seed": seed,
         "per_device_train_batch_size": case.batch,
         **CPU,
     }
@@ -193,9 +195,9 @@ def main() -> None:
     warnings.filterwarnings("ignore")
     name = arguments.case
     if name in ROLLOUTS:
-        run_rollouts(ROLLOUTS[name], arguments.policy, arguments.data, arguments.out)
+        run_rollouts(ROLLOUTS[name], arguments.policy, arguments.data, arguments.out, arguments.seed)
     elif name in EXAMPLES:
-        run_examples(EXAMPLES[name], arguments.policy, arguments.data, arguments.out)
+        run_examples(EXAMPLES[name], arguments.policy, arguments.data, arguments.out, arguments.seed)
     elif name == "sort6":
         run_sort6(arguments.policy, arguments.data, arguments.out, arguments.seed)
     else:
