@@ -139,7 +139,7 @@ class Result:
     versions: tuple[tuple[int, int], ...]
     """Which weights sampled which tokens: pairs of a version and a number of tokens, in order; the numbers add up to all tokens."""
     read: int
-    """Tokens of the context that were read for it: what is kept of an episode, or was read for another of the group, is not counted."""
+    """Tokens of the context that were read for it: what is kept of an episode, or was read for another request too, is not counted."""
     recorded: Mapping[str, Tensor] = field(default_factory=dict)
     """`[tokens, ...]` each, on the CPU: the outputs that the engine was told to record, at each sampled token, by name."""
 

@@ -23,6 +23,9 @@ from lightrl.rows import onto
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
+WORTH_A_PASS = 64
+"""Tokens that a pass over what all prompts begin with must save."""
+
 
 class IncrementalModel:
     """One batch being decoded: the cache, and where each row stands.
@@ -83,12 +86,20 @@ class IncrementalModel:
         """Rows can be taken out of a batch and come back in another one, without being read again."""
         return self.takes_padding and takes_gaps(growing_cache(self.model.config))
 
-    def prefill(self, prompts: Sequence[Sequence[int]], repeats: Sequence[int], further: int = sys.maxsize) -> Tensor:
+    def common_beginning(self, prompts: Sequence[Sequence[int]]) -> int:
+        """Tokens that all of these prompts begin with, if it pays to read them in a pass of their own; 0 else."""
+        first, last = min(map(tuple, prompts)), max(map(tuple, prompts))
+        alike = [one == other for one, other in zip(first, last, strict=False)]
+        found = min([*alike, False].index(False), min(map(len, prompts)) - 1)
+        return found if found * (len(prompts) - 1) >= WORTH_A_PASS and self.keeps_rows else 0
+
+    def prefill(self, prompts: Sequence[Sequence[int]], repeats: Sequence[int], further: int = sys.maxsize, shared: int = 0) -> Tensor:
         """Read each prompt once and go on with some rows of it.
 
         Args:
             repeats: rows of each prompt, which are neighbours; they add up to n.
             further: most tokens of a row that follow.
+            shared: of `common_beginning`: so many first tokens are read once for all prompts.
 
         Returns:
             `[n, V]` logits of the first tokens of the completions.
@@ -96,19 +107,18 @@ class IncrementalModel:
         Raises:
             RuntimeError: the model did not use its cache.
         """
-        device = next(self.model.parameters()).device
         lengths = torch.tensor([len(ids) for ids in prompts])
-        longest = int(lengths.max())
-        input_ids = onto(torch.tensor([[0] * (longest - len(ids)) + list(ids) for ids in prompts]), device)
-        self._cache = growing_cache(self.model.config, longest + further)
+        device = next(self.model.parameters()).device
+        self._cache = growing_cache(self.model.config, int(lengths.max()) + further)
         self._positions = self._mask = None
-        inputs: dict[str, Tensor] = {}
-        if int(lengths.min()) < longest:
-            self._mask = onto(torch.arange(longest) >= longest - lengths[:, None], device)
-            self._positions = onto(lengths, device)
-            inputs = {"attention_mask": self._mask, "position_ids": (self._mask.cumsum(1) - 1).clamp(min=0)}
-        logits = self._listened(len(prompts), lambda: self._forward.read(input_ids, self._cache, inputs))
-        self._check_cache(longest)
+        if shared:
+            self._forward.read(onto(torch.tensor([prompts[0][:shared]]), device), self._cache, {})
+            self._cache.reorder_cache(torch.zeros(len(prompts), dtype=torch.int64, device=device))
+        if int(lengths.min()) < int(lengths.max()):
+            self._mask = torch.ones(len(prompts), shared, dtype=torch.bool, device=device)
+            self._positions = torch.full((len(prompts),), shared, device=device)
+        logits = self._read([ids[shared:] for ids in prompts])
+        self._check_cache(int(lengths.max()))
         rows = onto(torch.arange(len(prompts)).repeat_interleave(torch.tensor(repeats)), device)
         self._cache.reorder_cache(rows)
         self._choose_rows(rows)
@@ -125,17 +135,23 @@ class IncrementalModel:
         """
         device = next(self.model.parameters()).device
         self._cache = growing_cache(self.model.config)
-        kept = onto(put_back(self._cache, rows), device)
+        self._mask = onto(put_back(self._cache, rows), device)
+        self._positions = onto(torch.tensor([row.length for row in rows]), device)
+        return self._read(further)
+
+    def _read(self, further: Sequence[Sequence[int]]) -> Tensor:
+        """`[n, V]` logits behind further tokens of the rows, at least one of each; of one number, if there is no mask."""
+        device = next(self.model.parameters()).device
         lengths = torch.tensor([len(ids) for ids in further])
         longest = int(lengths.max())
         input_ids = onto(torch.tensor([[0] * (longest - len(ids)) + list(ids) for ids in further]), device)
-        new = onto(torch.arange(longest) >= longest - lengths[:, None], device)
-        read = onto(torch.tensor([row.length for row in rows]), device)
-        self._mask = torch.cat([kept, new], 1)
-        self._positions = read + onto(lengths, device)
-        positions = read[:, None] + (new.cumsum(1) - 1).clamp(min=0)
-        inputs = {"attention_mask": self._mask, "position_ids": positions}
-        return self._listened(len(rows), lambda: self._forward.read(input_ids, self._cache, inputs))
+        inputs: dict[str, Tensor] = {}
+        if self._mask is not None and self._positions is not None:
+            new = onto(torch.arange(longest) >= longest - lengths[:, None], device)
+            self._mask = torch.cat([self._mask, new], 1)
+            inputs = {"attention_mask": self._mask, "position_ids": self._positions[:, None] + (new.cumsum(1) - 1).clamp(min=0)}
+            self._positions = self._positions + onto(lengths, device)
+        return self._listened(len(further), lambda: self._forward.read(input_ids, self._cache, inputs))
 
     def join(self, further: IncrementalModel) -> None:
         """Take the rows of another batch, below one's own; both must keep rows. `further`: was read, has not decoded, is used no more."""

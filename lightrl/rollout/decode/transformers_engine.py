@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 class TransformersEngine(RolloutEngine):
     """Generates with the policy being trained, token by token, for any Hugging Face causal LM.
 
-    A context is read once for all its requests. Finished rows leave the batch, and others of their slice take their places. Keys and
-    values of an episode stay until its next turn, so that only what was added is read; models with sliding windows or recurrent states
-    read the whole context again, and their rows join no others. The tokens of a request depend on its context and its key, not on the
-    rows beside it.
+    A context is read once for all its requests, and what all contexts of a batch begin with once for all of them. Finished rows leave
+    the batch, and others of their slice take their places. Keys and values of an episode stay until its next turn, so that only what was
+    added is read. Models with sliding windows or recurrent states read whole contexts, and their rows join no others. The tokens of a
+    request depend on its context and its key, not on the rows beside it.
     """
 
     exact_logprobs = True
@@ -260,9 +260,11 @@ class TransformersEngine(RolloutEngine):
             further = [request.context[row.length :] for request, row in zip(requests, rows, strict=True)]
             return model.resume(rows, further), [len(ids) for ids in further]
         contexts = with_one_context(requests)
-        read = [len(alike[0].context) * (i == 0) for alike in contexts for i in range(len(alike))]
-        repeats, most = [len(alike) for alike in contexts], max(request.limit for request in requests)
-        return model.prefill([alike[0].context for alike in contexts], repeats, most), read
+        prompts, repeats = [alike[0].context for alike in contexts], [len(alike) for alike in contexts]
+        shared, most = model.common_beginning(prompts), max(request.limit for request in requests)
+        # the first row is the one for which it is read
+        read = [(len(ids) - shared * (i > 0)) * (j == 0) for i, ids in enumerate(prompts) for j in range(repeats[i])]
+        return model.prefill(prompts, repeats, most, shared), read
 
     def _keep(self, model: IncrementalModel, rows: Sequence[tuple[Request, DecodedRow]]) -> None:
         if rows and model.keeps_rows:
