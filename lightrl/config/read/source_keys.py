@@ -38,7 +38,7 @@ class ClassSource:
     module: str
     node: ast.ClassDef
 
-    @functools.cached_property
+    @property
     def lineage(self) -> list[ClassSource | None]:
         """Itself and its bases, in the order in which Python asks them; None for what cannot be read."""
         every: list[ClassSource | None] = [self]
@@ -212,9 +212,6 @@ def verb_keys(verb: str) -> tuple[str, ...]:
 
 def refuse_unknown_keys(verb: str, request: Request) -> None:
     """Refuse keys that sources show to be unknown; the ConfigError names all of them."""
-    for read in (class_in, _names_in, _homes):
-        # the files of a user change while a notebook goes on
-        read.cache_clear()
     search_working_folder(request)
     reader, trainer = _Reader(), class_in("lightning.pytorch.trainer.trainer", "Trainer")
     for setting in request.settings:
@@ -226,6 +223,9 @@ def refuse_unknown_keys(verb: str, request: Request) -> None:
                 for name in undotted(value, "trainer") if key == "trainer" and isinstance(value, dict) else ():
                     with reader.problems.collected(f"trainer.{name}"):
                         check_argument("the Trainer", name, (trainer and trainer.arguments) or [name], "trainer", setting.source)
+    for read in (class_in, _names_in, _homes):
+        # their trees are large, and the files of a user change while a notebook goes on
+        read.cache_clear()
     reader.problems.check()
 
 
