@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import gc
-import linecache
-import os
 
 from lightrl.command import Command, FunctionCommand
 from lightrl.config.read.settings import read_words
@@ -27,9 +25,6 @@ class OfTrainer(Command):
             from lightrl.cli.run.trainer_verbs import prepared
 
             run = prepared(self.words()[0], request)
-            # torch and jsonargparse have looked at sources, which take 4 MB; cells of a notebook are kept nowhere else
-            for file in filter(os.path.isfile, [*linecache.cache]):
-                del linecache.cache[file]
             gc.freeze()
             gc.enable()
             if run is not None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import json
-import linecache
 import os
 import pty
 import subprocess
@@ -142,32 +141,6 @@ def test_a_run_looks_for_unused_objects_among_its_own(lightrl: Callable[..., Any
     assert enabled
     assert left_alone > 100_000
     assert (gc.isenabled(), gc.get_freeze_count()) == (True, 0)
-
-
-LINES = """
-import json, linecache
-from lightning.pytorch import Callback
-
-class Lines(Callback):
-    def setup(self, trainer, pl_module, stage):
-        with open("lines.json", "w") as file:
-            json.dump([*linecache.cache], file)
-"""
-
-
-def test_a_run_keeps_the_lines_of_cells_and_not_those_of_files(
-    lightrl: Callable[..., Any], write: Callable[..., Path], tmp_path: Path
-) -> None:
-    write("own_lines.py", LINES)
-    assert linecache.getlines(json.__file__)
-    linecache.cache["<cell 1>"] = (6, None, ["x = 1\n"], "<cell 1>")
-    try:
-        assert lightrl("fit", "--config", "run.yaml", "--trainer.callbacks+=own_lines.Lines").status == 0
-    finally:
-        del linecache.cache["<cell 1>"]
-    kept = json.loads((tmp_path / "lines.json").read_text())
-    assert "<cell 1>" in kept
-    assert json.__file__ not in kept
 
 
 PART = """
