@@ -184,12 +184,12 @@ class TrunkOutput(Output):
 def made_with(part: Part) -> dict[str, object]:
     """The arguments that a part was made with, by name; those left at their default are not in it."""
     args, kwargs = vars(part)["_made_with"]
-    signature = inspect.signature(type(part).__init__)
-    (_, *given) = signature.bind(part, *args, **kwargs).arguments.items()
-    arguments: dict[str, object] = {}
-    for name, value in given:
-        arguments |= value if signature.parameters[name].kind is inspect.Parameter.VAR_KEYWORD else {name: value}
-    return arguments
+    if not (args or kwargs):
+        # the signature of object.__init__ keeps a copy of sys.modules alive
+        return {}
+    bound = inspect.signature(type(part).__init__).bind(part, *args, **kwargs)
+    (_, *by_position) = zip(bound.arguments, bound.args, strict=False)
+    return dict(by_position) | bound.kwargs
 
 
 def parts_within(part: Part) -> dict[str, Part]:
