@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping
 
-import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 from rich.console import Console
 from rich.table import Table
@@ -50,17 +49,13 @@ def sizes_table(module: PolicyOptimization, rollouts: int | None, ranks: int = 1
     if schedule is not None and planned and schedule > planned:
         lines["learning-rate schedule"] = f"{schedule:,} steps, of which the run makes {planned:,}: the rate does not reach its end"
     if hasattr(module, "policy"):
-        lines["trainable parameters"] = trained_of(module.policy)
+        # counted in full also where a strategy has cut them
+        sizes = [(getattr(p, "ds_numel", p.numel()), p.requires_grad) for p in module.policy.parameters()]
+        trained, total = sum(size for size, learns in sizes if learns), sum(size for size, _ in sizes)
+        lines["trainable parameters"] = f"{trained:,} of {total:,} ({100 * trained / total:.3g}%)"
     for name, value in lines.items():
         table.add_row(name, value)
     return table
-
-
-def trained_of(policy: torch.nn.Module) -> str:
-    """The number of a policy's parameters that are trained, counted in full also where a strategy has cut them."""
-    sizes = [(getattr(p, "ds_numel", p.numel()), p.requires_grad) for p in policy.parameters()]
-    trained, total = sum(size for size, learns in sizes if learns), sum(size for size, _ in sizes)
-    return f"{trained:,} of {total:,} ({100 * trained / total:.3g}%)"
 
 
 class StatedExceptions(Callback):

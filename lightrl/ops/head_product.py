@@ -6,6 +6,7 @@ Rounded to bfloat16, logits between 16 and 32 would be multiples of 0.125, and a
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
+from functools import cache
 
 import torch
 from torch import Tensor
@@ -70,6 +71,13 @@ def matrix_product(left: Tensor, right: Tensor) -> Tensor:
 def onednn_is_wide() -> bool:
     """torch has oneDNN, and the processor AVX-512."""
     return torch.backends.cpu.get_cpu_capability().startswith("AVX512") and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+
+
+@cache
+def mkl_is_quick() -> bool:
+    """The processor is one of Intel's, for which the BLAS that torch calls has ways of its own; an older torch does not say it."""
+    known: dict[str, object] = getattr(torch.cpu, "get_capabilities", dict)()
+    return str(known.get("cpu_name")).startswith("Intel")
 
 
 def onednn_product(rows: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:

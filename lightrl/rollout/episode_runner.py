@@ -218,7 +218,8 @@ class EpisodeRunner:
     def _room(self, episode: EpisodeState) -> int:
         """Tokens that still fit."""
         most = self._environment.max_episode_tokens
-        of_row = sys.maxsize if self._positions is None else self._positions - episode.read_length
+        read = episode.length if episode.history is None else len(episode.history)
+        of_row = sys.maxsize if self._positions is None else self._positions - read
         return of_row if most is None else min(of_row, most - len(episode.tokens))
 
     def _text(self, episode: EpisodeState, result: Result, special: bool = False) -> str:

@@ -67,11 +67,6 @@ class EpisodeState:
         return len(self.opening) + len(self.tokens)
 
     @property
-    def read_length(self) -> int:
-        """Tokens of the context."""
-        return self.length if self.history is None else len(self.history)
-
-    @property
     def complaint(self) -> str | None:
         """Why the environment has failed, with the prompt's id; None if it has not."""
         return None if self._failure is None else f"prompt {self.prompt.id!r}: {self._failure[0]}"

@@ -141,6 +141,17 @@ def test_large_products_of_onednn_are_those_of_double_precision(monkeypatch, bia
         assert torch.allclose(mine, other, atol=1e-4)
 
 
+@pytest.mark.parametrize(("known", "quick"), [({"cpu_name": "Intel Xeon"}, True), ({"cpu_name": "AMD EPYC"}, False), ({}, False)])
+def test_the_processor_is_intels_where_torch_says_so(monkeypatch, known: dict[str, str], quick: bool) -> None:
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: known, raising=False)
+    assert head_product.mkl_is_quick.__wrapped__() is quick
+
+
+def test_an_older_torch_does_not_name_the_processor(monkeypatch) -> None:
+    monkeypatch.delattr(torch.cpu, "get_capabilities", raising=False)
+    assert not head_product.mkl_is_quick.__wrapped__()
+
+
 def paired(logits: Tensor, ids: Tensor) -> Tensor:
     """A number that the sampled token has a part in."""
     q = logits.softmax(-1)

@@ -18,6 +18,7 @@ measured = pytest.mark.skipif(not torch.backends.cpu.get_cpu_capability().starts
 @pytest.fixture(autouse=True)
 def _tables(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decode_attention, "MANY", 0)
+    monkeypatch.setattr(decode_attention, "mkl_is_quick", lambda: False)
 
 
 @pytest.fixture

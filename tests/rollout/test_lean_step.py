@@ -59,6 +59,7 @@ def test_tokens_and_logprobs_are_those_of_the_models_forward(
     many: int,
 ) -> None:
     monkeypatch.setattr(decode_attention, "MANY", many)
+    monkeypatch.setattr(decode_attention, "mkl_is_quick", lambda: many > 0)
     policy = policy_of(architecture, scale=3.0, tie_word_embeddings=tied)
     assert chosen(policy) is LeanStep
     ours = [engine_for(policy, max_new_tokens=40).rollout(prompts, 3) for prompts in (even, uneven)]
@@ -114,13 +115,16 @@ def test_adapters_take_part(plainly: Callable[[], None], uneven: list[Prompt]) -
 
 @pytest.mark.parametrize(
     "kind",
-    ["bias", "no bias", "head", "AVX-512", "ARM", "adapters", "both adapters", "DoRA", "off", "merged", "heard", "bfloat16"],
+    ["bias", "no bias", "Intel", "head", "AVX-512", "ARM", "adapters", "both adapters", "DoRA", "off", "merged", "heard", "bfloat16"],
 )
 def test_products_are_those_of_the_layer(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     model: Any = nn.Sequential(nn.Linear(48, 80, bias=kind != "no bias"))
+    monkeypatch.setattr(lean_step, "mkl_is_quick", lambda: kind == "Intel")
+    if kind == "Intel":
+        monkeypatch.setattr(lean_step, "_few_rows", None)
     if kind == "head":
         monkeypatch.setattr(lean_step, "LARGE_HEAD", 80)
-    if kind == "AVX-512":
+    if kind in ("AVX-512", "Intel"):
         monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX512")
         monkeypatch.setattr(lean_step, "SMALL", 0)
     if kind == "bfloat16":
@@ -128,7 +132,7 @@ def test_products_are_those_of_the_layer(kind: str, monkeypatch: pytest.MonkeyPa
         model.to(torch.bfloat16)
     if kind == "ARM":
         monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "DEFAULT")
-    if kind not in ("bias", "no bias", "head", "AVX-512", "ARM", "bfloat16"):
+    if kind not in ("bias", "no bias", "Intel", "head", "AVX-512", "ARM", "bfloat16"):
         adapted: Any = get_peft_model(model, LoraConfig(r=4, target_modules=["0"], use_dora=kind == "DoRA", init_lora_weights=False))
         adapted.add_adapter("second", LoraConfig(r=2, target_modules=["0"], init_lora_weights=False))
         model = adapted.base_model.model

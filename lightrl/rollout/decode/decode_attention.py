@@ -1,7 +1,7 @@
 """Attention of a decode step: the newest position of each row reads all positions so far.
 
-The fused attention of torch multiplies one head of one row at a time, and waits for its keys and values anew. On an x86 CPU, where these
-are many, they are taken as rows of a table, which two operations of torch read with the next rows on their way.
+The fused attention of torch multiplies one head of one row at a time, and waits for its keys and values anew. On an x86 CPU that is not
+Intel's, where these are many, they are taken as rows of a table, which two operations of torch read with the next rows on their way.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from functools import cache
 import torch
 from torch import Tensor
 from torch.nn import functional as F
+
+from lightrl.ops.head_product import mkl_is_quick
 
 MANY = 2**18
 """Numbers of the keys from which tables are quicker; fewer stay in the caches of a core."""
@@ -37,7 +39,7 @@ class DecodeAttention:
         Returns:
             `[n, heads, queries, width]`.
         """
-        if keys.numel() < MANY or not _are_tables(keys, values):
+        if keys.numel() < MANY or mkl_is_quick() or not _are_tables(keys, values):
             return F.scaled_dot_product_attention(query, keys, values, attn_mask=closed, scale=scale)
         of = query.shape, keys.shape, keys.stride()
         if of != self._of or closed is not self._closed:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from lightrl.ops.head_product import onednn_is_wide, onednn_product
+from lightrl.ops.head_product import mkl_is_quick, onednn_is_wide, onednn_product
 from lightrl.policy.head import ScoringHead
 from lightrl.rollout.decode.cache import GrowingLayer, growing_cache
 from lightrl.rollout.decode.decode_attention import DecodeAttention, csr
@@ -125,6 +125,7 @@ def product(layer: nn.Module) -> Callable[[Tensor], Tensor]:
     if converted and not copied:
         return layer
     columns = 0 if small or converted or added is not None or weight.dtype != torch.float32 else ROWS_BEFORE_A_COPY if copied else FEW_ROWS
+    few = F.linear if mkl_is_quick() else _few_rows
 
     @cache
     def copy() -> Tensor:
@@ -136,7 +137,7 @@ def product(layer: nn.Module) -> Callable[[Tensor], Tensor]:
         # to ask for a conversion that is none takes as long as a small norm
         states = states if states.dtype == weight.dtype else states.to(weight.dtype)
         if states.shape[0] <= columns:
-            return _few_rows(states, weight, bias)
+            return few(states, weight, bias)
         return onednn_product(states, copy(), bias) if copied else F.linear(states, weight, bias)
 
     return of

@@ -54,11 +54,8 @@ class ModelForward(DecodeStep):
             names = " or ".join(CACHE_ARGUMENTS)
             raise ValueError(f"{type(inner).__name__}.forward takes no {names}, so TransformersEngine cannot decode with it")
         self._cache_argument = cache
-
-    @property
-    def takes_positions(self) -> bool:
+        self.takes_positions = "position_ids" in self._arguments
         """It takes the position of a token in its row."""
-        return "position_ids" in self._arguments
 
     def read(self, input_ids: Tensor, cache: Cache, inputs: Mapping[str, Tensor]) -> Tensor:
         """`[n, V]` logits behind the last of `[n, length]` tokens. `inputs`: mask and position ids, where they are needed."""
