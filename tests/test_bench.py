@@ -1,11 +1,22 @@
 """What `make bench` runs of lightrl, here with a tiny policy."""
 
 import json
+import math
 import os
 import sys
 from pathlib import Path
 
 import pytest
+
+
+def test_a_run_that_ends_before_it_has_sorted_takes_for_ever() -> None:
+    from benchmarks.speed.bench import cost
+
+    def rising_to(reward: float) -> dict[str, list[dict[str, float]]]:
+        return {"steps": [{"seconds": 0.5, "reward": r} for r in (0.3, 0.5, *[reward] * 5)]}
+
+    assert cost("sort6", rising_to(0.9)) == 3.5
+    assert cost("sort6", rising_to(0.8)) == math.inf
 
 
 @pytest.mark.thorough

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import platform
 import statistics
@@ -23,7 +24,7 @@ from typing import Any
 
 from benchmarks.demo_run import write_summary
 from benchmarks.peer_environment import make_environment
-from benchmarks.speed.bench_cases import EXAMPLES, EXPECTED_S, REAL, ROLLOUTS, ROUNDS
+from benchmarks.speed.bench_cases import EXAMPLES, EXPECTED_S, REAL, ROLLOUTS, ROUNDS, SORT6
 from benchmarks.speed.bench_meter import PHASES
 from benchmarks.speed.bench_sides import CASES, OWN, SIDES, TRL, Bench
 
@@ -58,9 +59,10 @@ Found = dict[str, list[dict[str, Any]]]
 
 
 def cost(name: str, found: dict[str, Any]) -> float:
-    """Processor time of a case: microseconds a token, or seconds where a run has an end of its own."""
+    """Processor time of a case: microseconds a token, or seconds where a run has an end of its own, infinite if it was not reached."""
     if name == "sort6":
-        return sum(step["seconds"] for step in found["steps"])
+        last = [step["reward"] for step in found["steps"]][-int(SORT6["over"]) :]
+        return sum(step["seconds"] for step in found["steps"]) if statistics.mean(last) >= SORT6["reward"] else math.inf
     if name == "logprobs":
         return float(found["cpu_s"])
     steps = counted(name, found)
@@ -101,7 +103,7 @@ def figures(name: str, found: Found) -> dict[str, Any]:
     said |= {f"peak_gb_{name}": {side: round(peaks[side], 2) for side in SIDES}}
     said |= {f"rss_ratio_{name}": round(peaks["lightrl"] / peaks["trl"], 2)}
     if name == "sort6":
-        return said
+        return said | {"steps_sort6": {side: statistics.median(len(run["steps"]) for run in found[side]) for side in SIDES}}
     spent = {side: [phases(name, run) for run in found[side]] for side in SIDES}
     middle = {side: {phase: round(statistics.median(run[phase] for run in spent[side]), 1) for phase in spent[side][0]} for side in SIDES}
     said |= {f"phases_ms_{name}": middle}

@@ -73,7 +73,8 @@ def run_sort6(policy: Path, prompts: Path, out: Path, seed: int) -> None:
         def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
             last = rewards[-SORT6["over"] :]
             meter.step(reward=rewards[-1])
-            control.should_training_stop = len(last) == SORT6["over"] and sum(last) / len(last) >= SORT6["reward"]
+            # it may be True already, after the last step
+            control.should_training_stop |= len(last) == SORT6["over"] and sum(last) / len(last) >= SORT6["reward"]
 
     config = GRPOConfig(
         output_dir=str(out / "run"),
