@@ -75,7 +75,7 @@ def onednn_is_wide() -> bool:
 
 @cache
 def mkl_is_quick() -> bool:
-    """The processor is one of Intel's, for which the BLAS that torch calls has ways of its own; an older torch does not say it."""
+    """The BLAS that torch calls is quick with one or two rows: so it is on Intel's processors, which an older torch does not name."""
     known: dict[str, object] = getattr(torch.cpu, "get_capabilities", dict)()
     return str(known.get("cpu_name")).startswith("Intel")
 

@@ -188,8 +188,9 @@ def made_with(part: Part) -> dict[str, object]:
         # the signature of object.__init__ keeps a copy of sys.modules alive
         return {}
     bound = inspect.signature(type(part).__init__).bind(part, *args, **kwargs)
-    (_, *by_position) = zip(bound.arguments, bound.args, strict=False)
-    return dict(by_position) | bound.kwargs
+    (_, *given) = bound.arguments.items()
+    kinds = {name: parameter.kind for name, parameter in bound.signature.parameters.items()}
+    return {name: value for name, value in given if kinds[name] is not inspect.Parameter.VAR_KEYWORD} | bound.kwargs
 
 
 def parts_within(part: Part) -> dict[str, Part]:

@@ -29,6 +29,16 @@ def test_a_class_without_arguments_refuses_one() -> None:
         Plain(3)  # type: ignore[call-arg]
 
 
+def test_all_arguments_of_a_part_that_takes_any_number_are_among_those_it_was_made_with() -> None:
+    class Several(Part):
+        def __init__(self, first: int, *terms: Part, last: int = 0, **named: int) -> None:
+            pass
+
+    mean = TokenMean()
+    assert made_with(Several(1, mean, mean, last=2, more=3)) == {"first": 1, "terms": (mean, mean), "last": 2, "more": 3}
+    assert made_with(Several(1)) == {"first": 1}
+
+
 def test_but_changes_the_arguments_given_and_keeps_the_others() -> None:
     parent = DecoupledClip(low=0.1)
     variant = parent.but(high=0.5)

@@ -30,7 +30,7 @@ ROPES = frozenset({"default", "linear", "llama3", "yarn"})
 POSITIONS_AT_ONCE = 256
 """Positions by which the table of angles grows."""
 FEW_ROWS = 4
-"""Rows up to which a weight times their columns, or times a lone one row by row, is quicker on a CPU than rows times a weight."""
+"""Rows up to which a weight times their columns, or times a lone one row by row, is quicker than rows times a weight, except on Intel's."""
 ROWS_BEFORE_A_COPY = 2
 """Rows up to which it is quicker than rows times a copy, which is made when it is first read."""
 SMALL = 2**16
