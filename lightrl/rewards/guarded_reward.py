@@ -44,10 +44,11 @@ def place_of(reward: RowReward) -> Place:
     raise ValueError(f"{type(reward).__name__} runs {reward.runs!r}, expected inline or process; what awaits is a subclass of AsyncReward")
 
 
-class WholeRollouts(Place):
+class WholeRollouts(Inline):
     """The training process, in which a batch reward is given all rows at once."""
 
     def __init__(self, name: str, reward: BatchReward) -> None:
+        super().__init__(self)
         self._name, self._reward = name, reward
 
     def start(self) -> None:
@@ -56,15 +57,15 @@ class WholeRollouts(Place):
     def submit(self, calls: Sequence[Rollout]) -> Done:
         """Make the calls; values are `RewardScores`."""
         self._reward.start()
-        return Done([self._scored(rollout) for rollout in calls])
+        return super().submit(calls)
 
     def close(self) -> None:
         self._reward.close()
 
-    def _scored(self, rollout: Rollout) -> Answer:
+    def perform(self, call: Rollout) -> Answer:
         # a copy, since what is written into it would be trained on
-        answer = answered(lambda: self._reward.score(copy.deepcopy(rollout)))
-        return answer if answer.error is not None else replace(answer, value=from_tensor(self._name, answer.value, rollout))
+        answer = answered(lambda: self._reward.score(copy.deepcopy(call)))
+        return answer if answer.error is not None else replace(answer, value=from_tensor(self._name, answer.value, call))
 
 
 class ScoreCache:

@@ -41,16 +41,15 @@ class Answer:
 
 
 def answered(work: Callable[[], Any]) -> Answer:
-    """Make a call in this process; an exception becomes the answer, and Ctrl-C is raised."""
+    """Make a call in this process; an exception becomes the answer, and Ctrl-C is raised where it is marked."""
     started = time.perf_counter()
-    with ctrl_c_marked():
-        try:
-            with only_this_process():
-                value = work()
-        except CtrlC:
-            raise
-        except BaseException as error:
-            return failed(error, time.perf_counter() - started)
+    try:
+        with only_this_process():
+            value = work()
+    except CtrlC:
+        raise
+    except BaseException as error:
+        return failed(error, time.perf_counter() - started)
     return Answer(value, seconds=time.perf_counter() - started)
 
 
@@ -171,7 +170,8 @@ class Inline(Place):
         self._performer = performer
 
     def submit(self, calls: Sequence[Any]) -> Done:
-        return Done([self._performer.perform(call) for call in calls])
+        with ctrl_c_marked():
+            return Done([self._performer.perform(call) for call in calls])
 
 
 def describe(error: BaseException) -> str:
