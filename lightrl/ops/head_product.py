@@ -21,9 +21,9 @@ LEAST_ROWS = 128
 MOST_ROWS = 2048
 """Positions on an accelerator beyond which nothing is gained."""
 ELEMENTS = 4_194_304
-"""Logits that a CPU holds at a time: 16 MiB in float32, which stay in its caches."""
-TILE_ROWS = 512
-"""Positions of these logits where a part of a large vocabulary is taken at a time: with more, nothing is gained."""
+"""Logits that a CPU holds at a time: 16 MiB in float32."""
+TILE = 512, 2048
+"""The same, as positions and tokens, where a part of a large vocabulary is taken at a time: 4 MiB, which stay in the caches of a core."""
 KEPT = 67_108_864
 """Numbers, one for each logit, that a CPU keeps from a forward to its backward pass at most: 256 MiB in float32."""
 MEMORY_SHARE = 1 / 32
@@ -116,4 +116,4 @@ def tile(weight: Tensor, whole: bool) -> tuple[int, int]:
     # torch says it of these alone
     memory = torch.cuda.get_device_properties(device).total_memory if kind == "cuda" else 0
     rows = rows_at_once(vocabulary, kind, memory)
-    return (rows, vocabulary) if whole or kind != "cpu" or rows >= TILE_ROWS else (TILE_ROWS, ELEMENTS // TILE_ROWS)
+    return (rows, vocabulary) if whole or kind != "cpu" or rows >= TILE[0] else TILE

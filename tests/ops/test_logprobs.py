@@ -39,7 +39,7 @@ def _chunks(request, monkeypatch) -> None:
     at_once, kept = request.param
     monkeypatch.setattr(head_product, "ELEMENTS", at_once * 11)
     monkeypatch.setattr(head_product, "LEAST_ROWS", 1)
-    monkeypatch.setattr(head_product, "TILE_ROWS", 0)
+    monkeypatch.setattr(head_product, "TILE", (0, 0))
     monkeypatch.setattr(logprobs, "KEPT", kept * 11)
 
 
@@ -75,9 +75,9 @@ def test_parts_of_a_large_vocabulary_give_what_the_whole_gives(rows, vocabulary,
             offset[targets] = 0.5
     upstream = torch.randn(rows, dtype=torch.float64)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(head_product, "ELEMENTS", tile[0] * tile[1])
+        patch.setattr(head_product, "ELEMENTS", 0)
         patch.setattr(head_product, "LEAST_ROWS", 0)
-        patch.setattr(head_product, "TILE_ROWS", tile[0])
+        patch.setattr(head_product, "TILE", tile)
         patch.setattr(logprobs, "KEPT", 0)
         (ours,) = chosen_logprobs(hidden, weight, offset, targets, **options)
         found = torch.autograd.grad((ours * upstream).sum(), (hidden, weight, offset))
@@ -91,7 +91,7 @@ def test_parts_of_a_large_vocabulary_give_what_the_whole_gives(rows, vocabulary,
 @pytest.mark.parametrize("part", [3, 4, 11])
 @pytest.mark.parametrize("token", [-1, 11])
 def test_a_token_outside_the_vocabulary_is_refused_whatever_the_parts(token: int, part: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module, name, value in ((head_product, "TILE_ROWS", 2), (head_product, "ELEMENTS", 2 * part), (logprobs, "KEPT", 0)):
+    for module, name, value in ((head_product, "TILE", (2, part)), (head_product, "ELEMENTS", 0), (logprobs, "KEPT", 0)):
         monkeypatch.setattr(module, name, value)
     monkeypatch.setattr(head_product, "LEAST_ROWS", 1)
     hidden, weight, offset, targets = inputs()
@@ -108,7 +108,7 @@ def test_sums_over_parts_of_a_vocabulary_are_as_exact_as_those_of_the_whole(dtyp
     expected = torch.autograd.grad(naive(exact[0], exact[1], None, targets)[0].sum(), exact)
 
     def off(at_once: int) -> list[float]:
-        monkeypatch.setattr(head_product, "TILE_ROWS", at_once)
+        monkeypatch.setattr(head_product, "TILE", (at_once, 100))
         found = torch.autograd.grad(chosen_logprobs(hidden, weight, None, targets)[0].sum(), (hidden, weight))
         return [float((mine.double() - other).norm() / other.norm()) for mine, other in zip(found, expected, strict=True)]
 

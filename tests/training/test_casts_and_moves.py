@@ -132,7 +132,7 @@ def test_s1_attention_is_asked_in_the_format_that_its_kernel_takes(precision: st
 def test_a_head_is_cast_at_most_once_forward_and_once_backward(setting: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(head_product, "ELEMENTS", 64 * 4)
     monkeypatch.setattr(head_product, "LEAST_ROWS", 1)
-    monkeypatch.setattr(head_product, "TILE_ROWS", 16)
+    monkeypatch.setattr(head_product, "TILE", (16, 16))
     dtype = HALF if setting == "bfloat16" else torch.float32
     hidden, weight = torch.randn(40, 16, dtype=dtype, requires_grad=True), torch.randn(64, 16, dtype=dtype, requires_grad=True)
     casts = []
