@@ -39,4 +39,6 @@ def answer_span(completion: str) -> tuple[int, int]:
 
 def mark_left_open(before: str, completion: str) -> str:
     """The mark of a thought that was opened at the end of what comes before a completion, and is not ended in it; mostly none."""
-    return "" if _END.search(completion) else next((mark for mark in MARKS if before.rstrip().endswith(mark)), "")
+    end = before.rstrip()
+    opened = end.endswith(tuple(MARKS)) and not _END.search(completion)
+    return next(mark for mark in MARKS if end.endswith(mark)) if opened else ""

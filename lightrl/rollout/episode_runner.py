@@ -135,12 +135,8 @@ class EpisodeRunner:
                 # tokenizers raise exceptions of no particular class; the data's own opening is no fault of an episode
                 if answer.said == own_opening(episode.prompt):
                     raise
-                self._fail(
-                    episode,
-                    f"its opening cannot be used: {describe(error)}",
-                    late=False,
-                    seconds=0.0 if episode.opening else answer.seconds,
-                )
+                seconds = 0.0 if episode.opening else answer.seconds
+                self._fail(episode, f"its opening cannot be used: {describe(error)}", late=False, seconds=seconds)
 
     def _begin(self, episode: EpisodeState, said: Said, seconds: float) -> None:
         episode.begin(said, self._opening(episode.prompt, said), seconds)
@@ -209,7 +205,7 @@ class EpisodeRunner:
             limit=limit,
             sampling=self._sampling,
             ends=self._closing,
-            seed=row_seed(*episode.key, *([episode.turns] if episode.turns else [])),
+            seed=row_seed(*episode.key, episode.turns) if episode.turns else episode.row_seed,
             episode=episode.number,
             # a later context does not begin with this one and what was said
             open=self._stripped is None and episode.turns + 1 < self._environment.max_turns,

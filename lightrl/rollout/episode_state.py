@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from torch import Tensor
 
+from lightrl.ops.random import row_seed
 from lightrl.parts.engine import Result
 from lightrl.parts.environment import Reply, Said
 from lightrl.prompt import JSON, Episode, Message, Prompt, Reading
@@ -19,10 +20,11 @@ class EpisodeState:
         """
         Args:
             number: names the episode for engine and environment.
-            key: of the random numbers of its first turn.
+            key: of the random numbers of its first turn, which are those of `row_seed`.
             seed: of its environment.
         """
         self.number, self.prompt, self.group, self.key, self.seed = number, prompt, group, key, seed
+        self.row_seed = row_seed(*key)
         self.opening: list[int] = []
         self.tokens: list[int] = []
         self.sampled: list[bool] = []

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from lightrl.ops.random import row_seed
 from lightrl.parts.engine import Request, RolloutEngine, SampledPolicy
 from lightrl.rollout.episode_state import EpisodeState
 from lightrl.rollout.rows import rollout_of
@@ -66,7 +65,7 @@ def probe(engine: RolloutEngine, questions: Sequence[Question], policy: SampledP
                 limit=question.limit,
                 sampling=sampling,
                 ends=frozenset(policy.eos_token_ids),
-                seed=row_seed(*episode.key),
+                seed=episode.row_seed,
                 episode=episode.number,
             )
         )

@@ -8,7 +8,6 @@ from itertools import chain
 import torch
 from torch import Tensor
 
-from lightrl.ops.random import row_seed
 from lightrl.ops.turns import turn_numbers
 from lightrl.parts.environment import Environment
 from lightrl.parts.output import ROLLOUT
@@ -46,7 +45,7 @@ def rollout_of(episodes: Sequence[EpisodeState], temperature: float, version: in
         finish_reason=[episode.finish_reason or "stop" for episode in episodes],
         policy_version=torch.tensor([min(e.versions, default=version) for e in episodes], dtype=torch.long),
         temperature=temperature,
-        seeds=torch.tensor([row_seed(*episode.key) for episode in episodes], dtype=torch.long),
+        seeds=torch.tensor([episode.row_seed for episode in episodes], dtype=torch.long),
         episodes=[episode.record() for episode in episodes],
         extras=_recorded(episodes, width),
     )

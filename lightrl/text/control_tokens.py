@@ -122,5 +122,5 @@ def mark_ids(tokenizer: Tokenizer) -> frozenset[int]:
 
 def decoded(tokenizer: Tokenizer, ids: Sequence[int], marks: frozenset[int]) -> str:
     """The text of ids, special tokens left out, but for the marks of thoughts."""
-    pieces = groupby(ids, key=marks.__contains__)
+    pieces = [(False, ids)] if marks.isdisjoint(ids) else groupby(ids, key=marks.__contains__)
     return "".join(tokenizer.decode(list(piece), skip_special_tokens=not kept) for kept, piece in pieces)
