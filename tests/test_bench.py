@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -17,6 +18,13 @@ def test_a_run_that_ends_before_it_has_sorted_takes_for_ever() -> None:
 
     assert cost("sort6", rising_to(0.9)) == 3.5
     assert cost("sort6", rising_to(0.8)) == math.inf
+
+
+def test_the_peak_of_a_run_is_not_that_of_the_larger_process_that_has_started_it() -> None:
+    asked = "from benchmarks.speed.bench_meter import processor_peak; print(processor_peak())"
+    starts = f"import subprocess, sys; held = b'x' * 400 * 2**20; subprocess.run([sys.executable, '-c', {asked!r}])"
+    found = subprocess.run([sys.executable, "-c", starts], capture_output=True, text=True, check=True)
+    assert 0 < float(found.stdout) < 0.2
 
 
 @pytest.mark.thorough
