@@ -33,15 +33,12 @@ def micro_batches(lengths: Tensor, budget: int | None) -> list[Tensor]:
         Index tensors that cover every row once, longest rows first, so that a lack of memory shows at once.
     """
     order = lengths.argsort(descending=True, stable=True)
-    if budget is None:
+    if budget is None or not len(order):
         return [order] if len(order) else []
-    batches, start = [], 0
-    sizes = lengths[order].clamp(min=1).tolist()
-    while start < len(sizes):
-        rows = max(1, budget // sizes[start])
-        batches.append(order[start : start + rows])
-        start += rows
-    return batches
+    cuts, sizes = [0], lengths[order].clamp(min=1).tolist()
+    while cuts[-1] < len(sizes):
+        cuts.append(cuts[-1] + max(1, budget // sizes[cuts[-1]]))
+    return list(order.tensor_split(cuts[1:-1]))
 
 
 def packed_batches(input_ids: Tensor, lengths: Tensor, budget: int | None) -> list[Tensor]:
@@ -63,11 +60,21 @@ def packed_batches(input_ids: Tensor, lengths: Tensor, budget: int | None) -> li
     rows = sorted_rows(input_ids, lengths.tolist())
     if budget is None:
         return [torch.tensor(rows.order)]
+    batches, tokens = _within(rows, budget)
+    # equal passes take less memory than full ones and a rest; not where a long beginning would be computed once more
+    for tenths in range(10, 14):
+        equal, as_many = _within(rows, min(budget, tenths * tokens // (10 * len(batches)) + 1))
+        if len(equal) == len(batches) and as_many <= 1.01 * tokens:
+            return equal
+    return batches
+
+
+def _within(rows: SortedRows, budget: int) -> tuple[list[Tensor], int]:
+    """The rows of each micro-batch within the budget, and the tokens of all."""
     pieces = _pieces(rows, 0, len(rows.order), budget)
-    counted = torch.tensor([_counted(rows, *piece, budget) for piece in pieces])
-    return [
-        torch.tensor([row for i in batch.tolist() for row in rows.order[slice(*pieces[i])]]) for batch in filled_batches(counted, budget)
-    ]
+    filled = filled_batches(torch.tensor([_counted(rows, *piece, budget) for piece in pieces]), budget)
+    batches = [torch.tensor([row for i in batch.tolist() for row in rows.order[slice(*pieces[i])]]) for batch in filled]
+    return batches, sum(rows.tokens(*piece) for piece in pieces)
 
 
 def filled_batches(sizes: Tensor, budget: int | None) -> list[Tensor]:

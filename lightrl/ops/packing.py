@@ -126,12 +126,13 @@ def _ends(tree: PrefixTree, offsets: list[int]) -> list[int]:
 
 
 def _places(tree: PrefixTree, offsets: list[int], rows: int, width: int) -> np.ndarray:
-    places = np.zeros((rows, width), dtype=np.int64)
-    for row in range(rows):
-        for number in tree.path(row):
-            segment = tree.segments[number]
-            places[row, segment.start : segment.stop] = np.arange(offsets[number], offsets[number + 1])
-    return places
+    places = np.zeros(rows * width, dtype=np.int64)
+    paths = [(row * width, number) for row in range(rows) for number in tree.path(row)]
+    sizes = [tree.segments[number].size for _, number in paths]
+    places[flat_ranges([first + tree.segments[number].start for first, number in paths], sizes)] = flat_ranges(
+        [offsets[number] for _, number in paths], sizes
+    )
+    return places.reshape(rows, width)
 
 
 def _runs(segments: Sequence[Segment]) -> list[list[int]]:
@@ -153,21 +154,19 @@ def _runs(segments: Sequence[Segment]) -> list[list[int]]:
 
 def _block(segments: Sequence[Segment], offsets: Sequence[int], places: np.ndarray) -> Block:
     """The segments padded to one shape; `places` is `[n, L]`, where each token of each row stands."""
-    queries = np.zeros((len(segments), max(s.size for s in segments)), dtype=np.int64)
-    keys = np.zeros((len(segments), max(s.stop for s in segments)), dtype=np.int64)
-    for line, (segment, offset) in enumerate(zip(segments, offsets, strict=True)):
-        queries[line, : segment.size] = np.arange(offset, offset + segment.size)
-        keys[line, : segment.stop] = places[segment.row, : segment.stop]
+    sizes, stops = np.asarray([s.size for s in segments]), np.asarray([s.stop for s in segments])
+    query, key = np.arange(sizes.max()), np.arange(stops.max())
+    queries = np.where(query < sizes[:, None], np.asarray(offsets)[:, None] + query, 0)
+    keys = np.where(key < stops[:, None], places[[s.row for s in segments], : len(key)], 0)
     starts = torch.tensor([s.start for s in segments])
     return Block(torch.from_numpy(queries), torch.from_numpy(keys), starts, causal=not starts.any())
 
 
 def _inverse(runs: Sequence[Sequence[int]], segments: Sequence[Segment], offsets: Sequence[int]) -> Tensor:
     """`[T]`: where each token stands among the queries of the blocks."""
-    inverse, first = np.zeros(offsets[-1], dtype=np.int64), 0
-    for run in runs:
-        wide = max(segments[number].size for number in run)
-        for number in run:
-            inverse[offsets[number] : offsets[number + 1]] = np.arange(first, first + segments[number].size)
-            first += wide
+    order = [number for run in runs for number in run]
+    wide = np.repeat([max(segments[number].size for number in run) for run in runs], [len(run) for run in runs])
+    sizes = [segments[number].size for number in order]
+    inverse = np.empty(offsets[-1], dtype=np.int64)
+    inverse[flat_ranges([offsets[number] for number in order], sizes)] = flat_ranges(np.cumsum(wide) - wide, sizes)
     return torch.from_numpy(inverse)

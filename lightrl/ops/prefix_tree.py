@@ -78,16 +78,12 @@ class SortedRows:
 
 def sorted_rows(input_ids: Tensor, lengths: Sequence[int]) -> SortedRows:
     """Sort rows by their ids: `input_ids` is `[N, L]` int64, on the CPU, and what follows the N lengths is padding."""
-    ids = input_ids.numpy()
-    # big-endian bytes sort as the numbers do
-    keys = [row[:length].astype(">u4").tobytes() for row, length in zip(ids, lengths, strict=True)]
-    order = sorted(range(len(keys)), key=keys.__getitem__)
-    shared = [0] * len(order)
-    for i in range(1, len(order)):
-        before, here = order[i - 1], order[i]
-        both = min(lengths[before], lengths[here])
-        differ = ids[before, :both] != ids[here, :both]
-        shared[i] = int(differ.argmax()) if differ.any() else both
+    # padding sorts in front of every id, and big-endian bytes as the numbers do
+    ids = np.where(np.arange(input_ids.shape[1]) < np.asarray(lengths)[:, None], input_ids.numpy() + 1, 0).astype(">u4")
+    order = sorted(range(len(ids)), key=[row.tobytes() for row in ids].__getitem__)
+    before, here = ids[order[:-1]], ids[order[1:]]
+    ends = np.pad((before != here) | (here == 0), ((0, 0), (0, 1)), constant_values=True)
+    shared = [0, *ends.argmax(axis=1).tolist()]
     return SortedRows(order, [lengths[row] for row in order], shared)
 
 
@@ -117,7 +113,7 @@ def prefix_tree(input_ids: Tensor, lengths: Sequence[int], least: int = LEAST_SH
     return PrefixTree(segments, last)
 
 
-def flat_ranges(starts: Sequence[int], sizes: Sequence[int]) -> np.ndarray:
+def flat_ranges(starts: Sequence[int] | np.ndarray, sizes: Sequence[int]) -> np.ndarray:
     """`start, start + 1, ...` of each size, one after the other."""
     ends = np.cumsum(sizes, dtype=np.int64)
     offsets = np.asarray(starts, dtype=np.int64) - (ends - np.asarray(sizes, dtype=np.int64))

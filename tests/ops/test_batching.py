@@ -94,3 +94,14 @@ def test_a_prompt_longer_than_the_budget_is_still_shared() -> None:
     ids = torch.tensor([[1] * 300 + [row] * 10 for row in range(8)])
     # half of the budget is for the prompt, so three completions are added to it at a time
     assert [len(batch) for batch in packed_batches(ids, torch.full((8,), 310), 60)] == [3, 3, 2]
+
+
+def test_passes_are_of_about_equal_size() -> None:
+    ids = torch.tensor([[100 + row] * 136 for row in range(16)])
+    assert [len(batch) for batch in packed_batches(ids, torch.full((16,), 136), 1024)] == [6, 6, 4]
+
+
+def test_no_group_is_cut_for_passes_of_equal_size() -> None:
+    ids = torch.tensor([[prompt] * 60 + [10 * row] * 20 for prompt, rows in ((1, 6), (2, 2)) for row in range(rows)])
+    batches = packed_batches(ids, torch.full((8,), 80), 200)
+    assert [sorted(batch.tolist()) for batch in batches] == [[0, 1, 2, 3, 4, 5], [6, 7]]

@@ -63,7 +63,7 @@ class FittingPasses:
                 torch.accelerator.empty_cache()
             before = before or ("of all rows at once" if self._budget.tokens is None else f"of {self._budget.tokens:,} tokens")
             while self._budget.tokens != 1 and len(self.cut(sequences)) <= len(cuts):
-                self._budget.halve(int(sequences.lengths.sum()))
+                self._budget.tokens = (self._budget.tokens or int(sequences.lengths.sum())) // 2
 
 
 def cut_rows(sequences: Sequences, budget: int | None, longest_packed: int) -> list[Tensor]:
@@ -115,10 +115,6 @@ class TokenBudget:
         if self.stated == "auto":
             memory = total_memory() / adapter.world_size if device.type == "cpu" else free_memory(device)
             self.tokens = -adapter.largest(-fitting_tokens(model, precision, device.type, memory - standing))
-
-    def halve(self, most: int) -> None:
-        """Go on with half of it, where memory did not suffice."""
-        self.tokens = (most if self.tokens is None else self.tokens) // 2
 
     def state_dict(self) -> int | None:
         """The chosen number, for the checkpoint."""
