@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedConfig
 
 
-ROOM, ROOM_OF_A_DEVICE = 32, 256
+ROOM, ROOM_OF_A_DEVICE = 64, 256
 """Least number of positions by which a full buffer is enlarged, if so many may come, on a CPU and elsewhere."""
 
 
