@@ -10,14 +10,10 @@ from lightrl_workshop.verbs.config_step import one_step
 
 from lightrl.config.merge.resolve import resolve
 from lightrl.config.read.settings import read_words
+from tests.config_kinds import KINDS
 
 FILES = sorted((Path(__file__).parent.parent / "configs").rglob("*.yaml"))
 each_config = pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-KINDS = {
-    "grpo_sort", "grpo_lora_sort", "ppo_sort", "dapo_sort", "gspo_sort", "grpo_calculator", "grpo_blackjack", "ppo_reward_model_sort",
-    "moe_replay", "distill_sort", "expert_iteration_sort", "dpo_sort", "kto_sort", "sft_sort", "reward_model_sort", "curriculum_start",
-}  # fmt: skip
-"""One for each kind of run, which `make test` runs; `make thorough` runs the others."""
 
 
 @each_config

@@ -15,6 +15,7 @@ from lightrl import SymmetricClip
 from lightrl.cli.run.check import estimate
 from lightrl.strategies.disk import in_words
 from lightrl.training.setup.optimizer_checks import planned_steps
+from tests.config_kinds import KINDS
 
 
 def test_check_shows_algorithm_sizes_data_rewards_and_memory(lightrl: Callable[..., Any], tmp_path: Path) -> None:
@@ -138,7 +139,7 @@ def test_check_compares_rewards_with_columns(lightrl: Callable[..., Any], write:
 SORTING = [file.stem for file in sorted((Path(__file__).parents[2] / "configs").rglob("*_sort.yaml"))]
 
 
-@pytest.mark.parametrize("name", SORTING)
+@pytest.mark.parametrize("name", [name if name in KINDS else pytest.param(name, marks=pytest.mark.thorough) for name in SORTING])
 def test_every_config_that_reads_no_file_can_be_checked(lightrl: Callable[..., Any], name: str) -> None:
     folders = [] if name in ("sft_sort", "reward_model_sort") else ["--model.policy", "TinyPolicy"]
     folders += ["--data.train.source.examples" if name in ("kto_sort", "bco_sort", "dro_offline_sort") else "--data.train.examples", "2000"]
