@@ -18,7 +18,8 @@ def fuzz(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize("count", [12, pytest.param(150, marks=[pytest.mark.thorough, pytest.mark.rare])])
+@pytest.mark.thorough
+@pytest.mark.parametrize("count", [12, pytest.param(150, marks=pytest.mark.rare)])
 def test_mutated_configs_are_refused_clearly_or_run(tmp_path: Path, count: int) -> None:
     done = fuzz(tmp_path, "--count", str(count), "--seed", "1")
     assert done.returncode == 0, done.stdout + done.stderr

@@ -168,6 +168,7 @@ NODES = st.recursive(
 )
 
 
+@pytest.mark.thorough
 @settings(max_examples=200, deadline=None)
 @given(model=NODES, data=NODES, trainer=NODES)
 def test_whatever_a_config_holds_is_refused_or_left_to_the_classes(model: object, data: object, trainer: object) -> None:

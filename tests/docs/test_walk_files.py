@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 SECTION = (ROOT / "docs" / "walk.md").read_text().partition("## The files of GRPO")[2].partition("\n## ")[0]
 LISTED = re.findall(r"^\| `([\w/.-]+\.py)` \|", SECTION, re.MULTILINE)
@@ -29,6 +31,7 @@ def test_the_list_is_short_and_says_how_long_it_is() -> None:
     assert [file for file in LISTED if not (ROOT / file).is_file()] == []
 
 
+@pytest.mark.thorough
 def test_a_run_of_grpo_imports_every_file_of_the_list(tmp_path: Path) -> None:
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
     done = subprocess.run([sys.executable, "-c", RUN], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)

@@ -103,6 +103,7 @@ def test_the_list_of_commands_imports_no_other_module_of_a_package(typed: Callab
     assert typed(code=code).stdout.endswith("[]\n")
 
 
+@pytest.mark.thorough
 def test_a_module_and_a_callback_count_when_they_are_named_and_not_before(typed: Callable[..., Any]) -> None:
     words = ["fit", "--config", "run.yaml", "--rollouts", "1", *QUIET]
     plain = typed(*words)

@@ -150,6 +150,7 @@ def test_resumed_runs_end_where_the_uninterrupted_one_does(runs: Runs) -> None:
     assert not list(runs.folder.rglob("*.partial-*"))
 
 
+@pytest.mark.thorough
 def test_weights_alone_are_one_file_that_is_exported_and_not_gone_on_from(runs: Runs) -> None:
     config_of, saver = runs.folder / "light.yaml", {"save_weights_only": True, "every_rollouts": 1}
     light = config(runs.strategy, "light")

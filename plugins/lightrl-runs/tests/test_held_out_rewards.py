@@ -62,6 +62,7 @@ def module(rewards: dict[str, Reward]) -> PolicyOptimization:
     )
 
 
+@pytest.mark.thorough
 def test_they_are_scored_at_validations_alone_and_the_alarm_is_raised_where_both_part_ways() -> None:
     SEEN.clear()
     logged, data = Logged(), PromptData(train=Reversal(examples=200), validation_size=16)

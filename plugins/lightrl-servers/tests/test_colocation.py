@@ -174,6 +174,7 @@ def test_a_server_that_sleeps_on_is_named_where_it_can_be_asked(colocated: Coloc
     colocated.update()
 
 
+@pytest.mark.thorough
 def test_a_server_that_dies_asleep_is_named_with_the_end_of_its_log(colocated: Colocated) -> None:
     colocated.engine.rest()
     own = colocated.engine._own
@@ -187,6 +188,7 @@ def test_a_server_that_dies_asleep_is_named_with_the_end_of_its_log(colocated: C
     colocated.rollout()
 
 
+@pytest.mark.thorough
 def test_five_rollouts_with_sleep_between_have_the_trainers_log_probs(colocated: Colocated) -> None:
     deviations, counts = list[float](), list[dict[str, int]]()
 
