@@ -115,16 +115,34 @@ def test_adapters_take_part(plainly: Callable[[], None], uneven: list[Prompt]) -
 
 @pytest.mark.parametrize(
     "kind",
-    ["bias", "no bias", "Intel", "head", "AVX-512", "ARM", "adapters", "both adapters", "DoRA", "off", "merged", "heard", "bfloat16"],
+    [
+        "bias",
+        "no bias",
+        "Intel",
+        "Intel by oneDNN",
+        "head",
+        "AVX-512",
+        "ARM",
+        "adapters",
+        "both adapters",
+        "DoRA",
+        "off",
+        "merged",
+        "heard",
+        "bfloat16",
+    ],
 )
 def test_products_are_those_of_the_layer(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     model: Any = nn.Sequential(nn.Linear(48, 80, bias=kind != "no bias"))
-    monkeypatch.setattr(lean_step, "mkl_is_quick", lambda: kind == "Intel")
-    if kind == "Intel":
+    intel = kind.startswith("Intel")
+    monkeypatch.setattr(lean_step, "mkl_is_quick", lambda: intel)
+    if intel:
         monkeypatch.setattr(lean_step, "_few_rows", None)
+    if kind == "Intel by oneDNN":
+        monkeypatch.setattr(torch.ops, "mkl", None)
     if kind == "head":
         monkeypatch.setattr(lean_step, "LARGE_HEAD", 80)
-    if kind in ("AVX-512", "Intel"):
+    if kind == "AVX-512" or intel:
         monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX512")
         monkeypatch.setattr(lean_step, "SMALL", 0)
     if kind == "bfloat16":
@@ -132,7 +150,7 @@ def test_products_are_those_of_the_layer(kind: str, monkeypatch: pytest.MonkeyPa
         model.to(torch.bfloat16)
     if kind == "ARM":
         monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "DEFAULT")
-    if kind not in ("bias", "no bias", "Intel", "head", "AVX-512", "ARM", "bfloat16"):
+    if not intel and kind not in ("bias", "no bias", "head", "AVX-512", "ARM", "bfloat16"):
         adapted: Any = get_peft_model(model, LoraConfig(r=4, target_modules=["0"], use_dora=kind == "DoRA", init_lora_weights=False))
         adapted.add_adapter("second", LoraConfig(r=2, target_modules=["0"], init_lora_weights=False))
         model = adapted.base_model.model

@@ -33,6 +33,8 @@ FEW_ROWS = 4
 """Rows up to which a weight times their columns, or times a lone one row by row, is quicker than rows times a weight, except on Intel's."""
 ROWS_BEFORE_A_COPY = 2
 """Rows up to which it is quicker than rows times a copy, which is made when it is first read."""
+PACKED_FOR = 32
+"""Rows for which copies are laid out; with fewer they are as quick as copies for just as many."""
 SMALL = 2**16
 """Numbers of a weight up to which it is quickest as it is: caches hold it, and neither a copy nor columns gain anything."""
 LARGE_HEAD = 16_384
@@ -106,7 +108,7 @@ def product(layer: nn.Module) -> Callable[[Tensor], Tensor]:
     """`[n, out]` of `[n, in]`: what a linear layer gives with its weights as they are now.
 
     A plain product on a CPU lays its weights out anew at every token. A large head, what is adapted in float32 with its adapters added to
-    it, and with AVX-512 all but small weights are copied once, in the layout in which oneDNN multiplies a few rows.
+    it, and with AVX-512 all but small weights are copied once, in the layout of products with a few rows.
     """
     added: Any = layer if hasattr(layer, "get_base_layer") else None
     base: Any = layer if added is None else added.get_base_layer()
@@ -128,19 +130,29 @@ def product(layer: nn.Module) -> Callable[[Tensor], Tensor]:
     few = F.linear if mkl_is_quick() else _few_rows
 
     @cache
-    def copy() -> Tensor:
-        whole = weight if added is None else sum(map(added.get_delta_weight, added.active_adapters), weight)
-        found: Tensor = torch.ops.mkldnn._reorder_linear_weight(whole, 32)
-        return found
+    def copy() -> Callable[[Tensor, Tensor | None], Tensor]:
+        return _packed(weight if added is None else sum(map(added.get_delta_weight, added.active_adapters), weight))
 
     def of(states: Tensor) -> Tensor:
         # to ask for a conversion that is none takes as long as a small norm
         states = states if states.dtype == weight.dtype else states.to(weight.dtype)
         if states.shape[0] <= columns:
             return few(states, weight, bias)
-        return onednn_product(states, copy(), bias) if copied else F.linear(states, weight, bias)
+        return copy()(states, bias) if copied else F.linear(states, weight, bias)
 
     return of
+
+
+def _packed(weight: Tensor) -> Callable[[Tensor, Tensor | None], Tensor]:
+    """`[n, out]` of `[n, in]` and a bias, with a copy of the weights in the layout of the library that is quickest with a few rows."""
+    copy: Tensor
+    if weight.dtype != torch.float32 or not mkl_is_quick() or not hasattr(torch.ops.mkl, "_mkl_linear"):
+        copy = torch.ops.mkldnn._reorder_linear_weight(weight, PACKED_FOR)
+        return lambda states, bias: onednn_product(states, copy, bias)
+    copy = torch.ops.mkl._mkl_reorder_linear_weight(weight, PACKED_FOR)
+    # of the weights themselves only the shape is read
+    shape = weight.new_empty(()).expand(weight.shape)
+    return lambda states, bias: torch.ops.mkl._mkl_linear(states, copy, shape, bias, len(states))
 
 
 def _few_rows(states: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
