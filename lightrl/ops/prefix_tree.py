@@ -79,10 +79,12 @@ class SortedRows:
 def sorted_rows(input_ids: Tensor, lengths: Sequence[int]) -> SortedRows:
     """Sort rows by their ids: `input_ids` is `[N, L]` int64, on the CPU, and what follows the N lengths is padding."""
     # padding sorts in front of every id, and big-endian bytes as the numbers do
-    ids = np.where(np.arange(input_ids.shape[1]) < np.asarray(lengths)[:, None], input_ids.numpy() + 1, 0).astype(">u4")
+    ids = input_ids.numpy().astype(">u4")
+    ids += 1
+    ids[np.arange(ids.shape[1]) >= np.asarray(lengths)[:, None]] = 0
     order = sorted(range(len(ids)), key=[row.tobytes() for row in ids].__getitem__)
-    before, here = ids[order[:-1]], ids[order[1:]]
-    ends = np.pad((before != here) | (here == 0), ((0, 0), (0, 1)), constant_values=True)
+    ids = ids[order]
+    ends = np.pad((ids[1:] != ids[:-1]) | (ids[1:] == 0), ((0, 0), (0, 1)), constant_values=True)
     shared = [0, *ends.argmax(axis=1).tolist()]
     return SortedRows(order, [lengths[row] for row in order], shared)
 
