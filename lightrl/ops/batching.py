@@ -5,6 +5,11 @@ from torch import Tensor
 
 from lightrl.ops.prefix_tree import SortedRows, sorted_rows
 
+ROOM_FOR_GROUPS = 1.0, 1.1, 1.2, 1.3
+"""Times an equal share of all tokens, the limits that are tried for micro-batches of equal size: whole groups seldom fill a share."""
+MOST_AGAIN = 1.01
+"""Times the tokens of full micro-batches, what equal ones may have: beyond it a long beginning was cut, and would be computed twice."""
+
 
 def minibatches(group: Tensor, count: int, generator: torch.Generator) -> list[Tensor]:
     """Cut the rows into `count` minibatches of whole groups, groups in shuffled order.
@@ -45,7 +50,8 @@ def packed_batches(input_ids: Tensor, lengths: Tensor, budget: int | None) -> li
     """Cut rows that are packed (`ops.packing`) into micro-batches of at most `budget` tokens, rows that begin alike together.
 
     A beginning counts once in a micro-batch. One of more than half the budget counts as half of it, so that its rows still stand
-    together; then, and where a row is longer than the budget, a micro-batch is larger.
+    together; then, and where a row is longer than the budget, a micro-batch is larger. Micro-batches are of about equal size where that
+    takes no more of them.
 
     Args:
         input_ids: `[N, L]` int64, on the CPU.
@@ -61,10 +67,10 @@ def packed_batches(input_ids: Tensor, lengths: Tensor, budget: int | None) -> li
     if budget is None:
         return [torch.tensor(rows.order)]
     batches, tokens = _within(rows, budget)
-    # equal passes take less memory than full ones and a rest; not where a long beginning would be computed once more
-    for tenths in range(10, 14):
-        equal, as_many = _within(rows, min(budget, tenths * tokens // (10 * len(batches)) + 1))
-        if len(equal) == len(batches) and as_many <= 1.01 * tokens:
+    # equal ones take less memory than full ones and a rest
+    for room in ROOM_FOR_GROUPS:
+        equal, as_many = _within(rows, min(budget, int(room * tokens / len(batches)) + 1))
+        if len(equal) == len(batches) and as_many <= MOST_AGAIN * tokens:
             return equal
     return batches
 
