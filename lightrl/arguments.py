@@ -202,9 +202,8 @@ def _inherited(cls: type[Any], name: str) -> inspect.Parameter:
 
 def _typed(init: Callable[..., object], parameter: inspect.Parameter) -> inspect.Parameter:
     """The parameter with its type evaluated, where the source has only the name of it."""
-    if not isinstance(parameter.annotation, str):
-        return parameter
-    return parameter.replace(annotation=types_of(init).get(parameter.name, Any))
+    named = isinstance(parameter.annotation, str)
+    return parameter.replace(annotation=types_of(init).get(parameter.name, Any)) if named else parameter
 
 
 def _with_range(cls: type[Any], parameter: inspect.Parameter) -> object:

@@ -53,8 +53,5 @@ def lightrl_callbacks() -> list[str]:
     return [f"lightrl.callbacks.{file}:{name}" for file, names in CALLBACKS.items() for name in names.split()]
 
 
-def _paths(names: str) -> list[str]:
-    return [f"{MODULE_OF[name]}:{name}" for name in names.split()]
-
-
-globals().update({hook: hookimpl(lambda names=names: _paths(names)) for hook, names in REGISTERED.items()})
+PATHS = {hook: [f"{MODULE_OF[name]}:{name}" for name in names.split()] for hook, names in REGISTERED.items()}
+globals().update({hook: hookimpl(lambda paths=paths: paths) for hook, paths in PATHS.items()})

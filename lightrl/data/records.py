@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import math
+import re
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
@@ -257,23 +258,14 @@ def json_value(place: str, column: str, value: object) -> JSON:
 
 
 def _culprits(value: object, deepest: int) -> Iterator[str]:
-    if isinstance(value, str):
-        if not _in_unicode(value):
-            yield "a text with half of a surrogate pair"
-    elif isinstance(value, float):
-        if not math.isfinite(value):
-            yield f"a number that is not finite ({value})"
+    if isinstance(value, str) and not value.isascii() and re.search("[\ud800-\udfff]", value):
+        yield "a text with half of a surrogate pair"
+    elif isinstance(value, float) and not math.isfinite(value):
+        yield f"a number that is not finite ({value})"
     elif isinstance(value, (list, dict)):
         yield from _inside(value, deepest)
-    elif value is not None and not isinstance(value, int):
+    elif value is not None and not isinstance(value, (str, int, float)):
         yield f"a {type(value).__name__}"
-
-
-def _in_unicode(text: str) -> bool:
-    try:
-        return text.isascii() or bool(text.encode())
-    except UnicodeEncodeError:
-        return False
 
 
 def _inside(value: list[object] | dict[object, object], deepest: int) -> Iterator[str]:

@@ -199,7 +199,12 @@ def _gradients(ctx: _Context, grad_logprobs: Tensor | None, *grad_outputs: Tenso
         if d_hidden is not None:
             d_hidden[rows] += matrix_product(g, head[columns])
         if d_weight is not None:
-            _add_product(d_weight[columns], g.T, hidden[rows].to(ctx.format))
+            total, read = d_weight[columns], hidden[rows].to(ctx.format)
+            if wide == ctx.format:
+                # without one more of its size
+                total.addmm_(g.T, read)
+            else:
+                total += matrix_product(g.T, read)
         # before the next chunk is there
         del logits, further, g
     sums = (d_hidden, hidden), (d_weight, weight), (d_bias, bias)
@@ -214,11 +219,3 @@ def _through_outputs(logits: Tensor, targets: Tensor, used: list[tuple[Compute, 
         read = logits.detach().requires_grad_()
         total = torch.stack([(compute(read, targets) * grad).sum() for compute, grad in used]).sum()
         return torch.autograd.grad(total, read)[0]
-
-
-def _add_product(total: Tensor, left: Tensor, right: Tensor) -> None:
-    """Add the product of two matrices, without one more of its size where the types allow that."""
-    if left.dtype == right.dtype == total.dtype:
-        total.addmm_(left, right)
-    else:
-        total += matrix_product(left, right)

@@ -38,7 +38,7 @@ class RewardSet:
         for name, reward in rewards.items():
             if not math.isfinite(reward.weight):
                 raise ValueError(f"reward {name!r} has the weight {reward.weight}, expected a finite number")
-        if needed and not any(map(_ever_counts, rewards.values())):
+        if needed and not any(r.weight and (r.schedule is None or r.schedule.start or r.schedule.end) for r in rewards.values()):
             raise ValueError(f"every reward ({', '.join(rewards)}) has weight 0, so there is nothing to learn from: give one a weight")
         self.rewards = dict(rewards)
         self.rollouts = 0
@@ -256,11 +256,6 @@ def _weight(reward: Reward, rollouts: int | None) -> float:
     if reward.schedule is None:
         return reward.weight
     return reward.weight * (reward.schedule.end if rollouts is None else reward.schedule.at(rollouts))
-
-
-def _ever_counts(reward: Reward) -> bool:
-    schedule = reward.schedule
-    return reward.weight != 0 and (schedule is None or schedule.start != 0 or schedule.end != 0)
 
 
 def _spread(raw: Tensor) -> Tensor:
