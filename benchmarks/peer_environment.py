@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,14 @@ def make_environment(folder: Path, requirements: Path) -> None:
         folder: of the environment.
         requirements: file for pip.
     """
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with folder.with_name(f"{folder.name}.lock").open("w") as lock:
+        # another benchmark may be at it
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        _install(folder, requirements)
+
+
+def _install(folder: Path, requirements: Path) -> None:
     done, wanted = folder / ".installed", requirements.read_text()
     if done.exists() and done.read_text() == wanted:
         return
