@@ -33,10 +33,12 @@ FEW_ROWS = 4
 """Rows up to which a weight times their columns, or times a lone one row by row, is quicker than rows times a weight, except on Intel's."""
 ROWS_BEFORE_A_COPY = 2
 """Rows up to which it is quicker than rows times a copy, which is made when it is first read."""
-PACKED_FOR = 32
-"""Rows for which copies are laid out; with fewer they are as quick as copies for just as many."""
+ONEDNN_ROWS, MKL_ROWS = 32, 128
+"""Rows for which each library lays a copy out; with fewer, MKL's are as quick as copies for just as many."""
 SMALL = 2**16
 """Numbers of a weight up to which it is quickest as it is: caches hold it, and neither a copy nor columns gain anything."""
+LARGE = 2**18
+"""Numbers of a weight from which MKL has the copy, where it is quick."""
 LARGE_HEAD = 16_384
 """Tokens of a vocabulary from which a copy of its head is made."""
 
@@ -145,14 +147,13 @@ def product(layer: nn.Module) -> Callable[[Tensor], Tensor]:
 
 def _packed(weight: Tensor) -> Callable[[Tensor, Tensor | None], Tensor]:
     """`[n, out]` of `[n, in]` and a bias, with a copy of the weights in the layout of the library that is quickest with a few rows."""
-    copy: Tensor
-    if weight.dtype != torch.float32 or not mkl_is_quick() or not hasattr(torch.ops.mkl, "_mkl_linear"):
-        copy = torch.ops.mkldnn._reorder_linear_weight(weight, PACKED_FOR)
+    by_mkl = weight.dtype == torch.float32 and weight.numel() >= LARGE and mkl_is_quick() and hasattr(torch.ops.mkl, "_mkl_linear")
+    lay_out = torch.ops.mkl._mkl_reorder_linear_weight if by_mkl else torch.ops.mkldnn._reorder_linear_weight
+    copy: Tensor = lay_out(weight, MKL_ROWS if by_mkl else ONEDNN_ROWS)
+    if not by_mkl:
         return lambda states, bias: onednn_product(states, copy, bias)
-    copy = torch.ops.mkl._mkl_reorder_linear_weight(weight, PACKED_FOR)
-    # of the weights themselves only the shape is read
-    shape = weight.new_empty(()).expand(weight.shape)
-    return lambda states, bias: torch.ops.mkl._mkl_linear(states, copy, shape, bias, len(states))
+    only_shape = weight.new_empty(()).expand(weight.shape)
+    return lambda states, bias: torch.ops.mkl._mkl_linear(states, copy, only_shape, bias, len(states))
 
 
 def _few_rows(states: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
