@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Iterable, Iterator
 from importlib.metadata import PackageNotFoundError, requires, version
@@ -72,10 +73,12 @@ def complaint(requirements: Iterator[tuple[str, str]]) -> str | None:
     """The message about `refused_versions`."""
     said: list[str] = []
     wanted: dict[str, str] = {}
+    # reading one is slow, and most plugins name the same few
+    there = functools.cache(installed_version)
     for owner, text in requirements:
         needed = Requirement(text)
         if needed.marker is None or needed.marker.evaluate({"extra": ""}):
-            found = installed_version(needed.name)
+            found = there(needed.name)
             # 2.11.0a0+nv of a vendor's image is his 2.11
             if found is not None and not needed.specifier.contains(Version(found).base_version, prereleases=True):
                 said.append(f"{owner} does not run with {needed.name} {found}; it needs {needed.name}{needed.specifier}.")

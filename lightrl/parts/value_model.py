@@ -115,13 +115,9 @@ def _from_folder(path: str, vocabulary: int) -> tuple[nn.Module, nn.Linear]:
             trunk = with_every_weight(AutoModelForCausalLM, path, head=False, **options).base_model
             return trunk, value_head(config.get_text_config().hidden_size)
         classifier = with_every_weight(AutoModelForSequenceClassification, path, **options)
-    return classifier.base_model, _with_bias(classifier.score)
-
-
-def _with_bias(score: nn.Linear) -> nn.Linear:
-    head = value_head(score.in_features)
+    score, head = classifier.score, value_head(classifier.score.in_features)
     with torch.no_grad():
         head.weight.copy_(score.weight)
         if score.bias is not None:
             head.bias.copy_(score.bias)
-    return head
+    return classifier.base_model, head

@@ -10,6 +10,7 @@ import json
 import os
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from importlib.metadata import Distribution, EntryPoint, distributions
 from importlib.resources import files
 from typing import Literal
@@ -74,26 +75,21 @@ def plugin_entries() -> tuple[list[EntryPoint], dict[str, str]]:
     for package in distributions():
         try:
             own = [entry for entry in package.entry_points if api_version(entry.group) >= 0]
+            name, version = _name_and_version(package) if own else ("", "")
             # the first on the path is the one that is imported; what is read here is read again
-            if own and package.metadata["Name"].lower() not in found and package.version and all(entry.module for entry in own):
+            if own and name.lower() not in found and version and all(entry.module for entry in own):
                 # a package may serve several versions of the API, each in its own groups
                 mine = [entry for entry in own if entry.group in (GROUP, COMMANDS)]
                 served = {entry.name for entry in mine}
-                found[package.metadata["Name"].lower()] = mine + [e for e in own if e.name not in served]
+                found[name.lower()] = mine + [e for e in own if e.name not in served]
         except Exception as error:
-            where = package.locate_file("")
-            unreadable[_named(package)] = f"the metadata of a package in {where} cannot be read: {type(error).__name__}: {error}"
+            named, where = "unknown", package.locate_file("")
+            with suppress(Exception):
+                named = str(package.metadata["Name"])
+            unreadable[named] = f"the metadata of a package in {where} cannot be read: {type(error).__name__}: {error}"
     # a stale file may list one twice
     every = [entry for own in found.values() for entry in own]
     return list({(distribution_of_entry(e)[0], e.group, e.name, e.value): e for e in every}.values()), unreadable
-
-
-def _named(package: Distribution) -> str:
-    try:
-        return str(package.metadata["Name"])
-    except Exception:
-        # that it cannot be read is what is said of it
-        return "unknown"
 
 
 def api_version(group: str) -> int:
@@ -104,7 +100,14 @@ def api_version(group: str) -> int:
 
 def distribution_of_entry(entry: EntryPoint) -> tuple[str, str]:
     """Name and version of the package that brought an entry point."""
-    return (str(entry.dist.name), str(entry.dist.version)) if entry.dist is not None else ("unknown", "unknown")
+    return ("unknown", "unknown") if entry.dist is None else _name_and_version(entry.dist)
+
+
+@functools.lru_cache(maxsize=256)
+def _name_and_version(package: Distribution) -> tuple[str, str]:
+    # a Distribution parses all its metadata, of several kilobytes, each time that it is asked
+    read = package.metadata
+    return read["Name"], read["Version"]
 
 
 def printable(text: str) -> str:

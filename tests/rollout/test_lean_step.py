@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -120,6 +121,7 @@ def test_adapters_take_part(plainly: Callable[[], None], uneven: list[Prompt]) -
         "no bias",
         "Intel",
         "Intel by oneDNN",
+        "Intel with AVX2",
         "head",
         "AVX-512",
         "ARM",
@@ -141,10 +143,13 @@ def test_products_are_those_of_the_layer(kind: str, monkeypatch: pytest.MonkeyPa
         monkeypatch.setattr(lean_step, "LARGE", 0)
     if kind == "Intel by oneDNN":
         monkeypatch.setattr(torch.ops, "mkl", None)
-    if kind == "head":
+    if kind == "Intel with AVX2":
+        # of MKL nothing may be called
+        monkeypatch.setattr(torch.ops, "mkl", SimpleNamespace(_mkl_linear=None, _mkl_reorder_linear_weight=None))
+    if kind in ("head", "Intel with AVX2"):
         monkeypatch.setattr(lean_step, "LARGE_HEAD", 80)
     if kind == "AVX-512" or intel:
-        monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX512")
+        monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX2" if kind == "Intel with AVX2" else "AVX512")
         monkeypatch.setattr(lean_step, "SMALL", 0)
     if kind == "bfloat16":
         monkeypatch.setattr(lean_step, "SMALL", 0)

@@ -213,13 +213,10 @@ def print_public(console: Console, thing: object) -> None:
     said = inspect.getdoc(made)
     if said and not said.startswith("Initialize self."):
         console.print(f"\n{said}")
-    members = {key: value for key, value in inspect.getmembers(thing) if not key.startswith("_") and _ours(value)}
-    for key, value in members.items():
+    for key, value in inspect.getmembers(thing):
+        function = value.fget if isinstance(value, property) else value
+        if key.startswith("_") or not inspect.isfunction(function) or not function.__module__.startswith("lightrl"):
+            continue
         summary = (inspect.getdoc(value) or "").partition("\n")[0]
         mark = "  to be written: " if key in getattr(thing, "__abstractmethods__", ()) else "  "
         console.print(f"{mark}{key}{inspect.signature(value) if inspect.isfunction(value) else ''}  {summary}")
-
-
-def _ours(member: object) -> bool:
-    function = member.fget if isinstance(member, property) else member
-    return inspect.isfunction(function) and function.__module__.startswith("lightrl")

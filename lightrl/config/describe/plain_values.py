@@ -59,7 +59,9 @@ def checked(annotation: object, value: object, key: str, source: str) -> Any:
     if _is_null(value):
         raise ConfigError(key, f"cannot be null: expected {expected}, got None.", f"Given in: {source}")
     shown = f"{value.text if isinstance(value, Text) else value!r:.200}"
-    raise ConfigError(key, f"expected {expected}, got {shown}.{_near(annotation, value)}", f"Given in: {source}")
+    choices = [c for c in get_args(annotation) if isinstance(c, str)] if get_origin(annotation) is Literal else []
+    near = closest(value.text if isinstance(value, Text) else str(value), choices) if choices else ""
+    raise ConfigError(key, f"expected {expected}, got {shown}.{near}", f"Given in: {source}")
 
 
 def _is_null(value: object) -> bool:
@@ -128,11 +130,6 @@ def parsed(value: object, key: str) -> Any:
         return parse_yaml(value.text)
     except yaml.YAMLError as error:
         raise ConfigError(key, f"bad YAML: {value.text!r}.") from error
-
-
-def _near(annotation: object, value: object) -> str:
-    choices = [c for c in get_args(annotation) if isinstance(c, str)] if get_origin(annotation) is Literal else []
-    return closest(value.text if isinstance(value, Text) else str(value), choices) if choices else ""
 
 
 def _deep(value: object, key: str) -> object:

@@ -101,7 +101,10 @@ def check_class_name(annotation: object, value: object, key: str, source: str) -
     if str in members_of(annotation):
         return
     bases = classes_in(annotation)
-    known = sorted({cls.__name__ for base in bases for cls in _classes(base)})
+    # Lightning's parser knows its own classes and registered ones by their short names, once they are imported
+    own = [cls for base in bases for cls in _subclasses(base) if not cls.__module__.startswith("lightrl")]
+    registered = [cls for _, cls in registry().registered("callback")] if Callback in bases else []
+    known = sorted({cls.__name__ for cls in (*own, *registered)})
     for name in _names(parsed(value, key)):
         if name.isidentifier() and name not in known:
             what = " or ".join(base.__name__ for base in bases).lower()
@@ -115,12 +118,6 @@ def _names(value: object) -> list[str]:
     if isinstance(value, dict):
         value = value.get("class_path")
     return [value] if isinstance(value, str) else []
-
-
-def _classes(base: type[Any]) -> list[type[Any]]:
-    """Lightning's classes and the registered ones; Lightning's parser knows both by their short names once they are imported."""
-    registered = [cls for _, cls in registry().registered("callback")] if base is Callback else []
-    return [cls for cls in _subclasses(base) if not cls.__module__.startswith("lightrl")] + registered
 
 
 def _subclasses(base: type[Any]) -> list[type[Any]]:

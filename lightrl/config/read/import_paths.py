@@ -56,7 +56,9 @@ def import_paths(request: Request) -> list[ImportPath]:
     found: dict[str, ImportPath] = {}
     for setting in request.settings:
         for key, text in _texts(setting.value, ".".join(setting.path)):
-            if _executes(text) and not _has_short_name(text, known):
+            package, name = text.partition(".")[0], text.rpartition(".")[2]
+            has_short_name = (package, name) in known or (text.startswith(OF_LIBRARIES) and name[:1].isupper())
+            if _executes(text) and not has_short_name:
                 found.setdefault(text, ImportPath(text, key, setting.source))
     return list(found.values())
 
@@ -113,9 +115,3 @@ def _executes(text: str, folder: str | None = None) -> bool:
 def _is_namespace(spec: ModuleSpec | None) -> bool:
     """A folder without code of its own."""
     return spec is not None and spec.origin is None and spec.submodule_search_locations is not None
-
-
-def _has_short_name(path: str, known: set[tuple[str, str]]) -> bool:
-    package, name = path.partition(".")[0], path.rpartition(".")[2]
-    of_library = path.startswith(OF_LIBRARIES) and name[:1].isupper()
-    return of_library or (package, name) in known

@@ -134,7 +134,8 @@ def _names_in(module: str) -> dict[str, ast.ClassDef | tuple[str, str]]:
     if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
         return {}
     try:
-        body = ast.parse(Path(spec.origin).read_bytes()).body
+        # the files of a user change while a notebook goes on
+        body = _tree(spec.origin, Path(spec.origin).stat().st_mtime_ns)
     except (SyntaxError, ValueError, OSError):
         # the import says what is wrong
         return {}
@@ -147,6 +148,16 @@ def _names_in(module: str) -> dict[str, ast.ClassDef | tuple[str, str]]:
         elif isinstance(node, ast.ClassDef) and node in body:
             found[node.name] = node
     return found
+
+
+@functools.lru_cache(maxsize=256)
+def _tree(file: str, changed_ns: int) -> list[ast.stmt]:
+    """The statements of a source but for functions, and of methods only the constructor's: whole trees take much memory."""
+    body = [node for node in ast.parse(Path(file).read_bytes()).body if not isinstance(node, ast.FunctionDef)]
+    for inner in (inner for node in body if isinstance(node, ast.ClassDef) for inner in node.body):
+        if isinstance(inner, ast.FunctionDef) and inner.name != "__init__":
+            inner.body = []
+    return body
 
 
 @functools.cache
@@ -224,7 +235,6 @@ def refuse_unknown_keys(verb: str, request: Request) -> None:
                     with reader.problems.collected(f"trainer.{name}"):
                         check_argument("the Trainer", name, (trainer and trainer.arguments) or [name], "trainer", setting.source)
     for read in (class_in, _names_in, _homes):
-        # their trees are large, and the files of a user change while a notebook goes on
         read.cache_clear()
     reader.problems.check()
 

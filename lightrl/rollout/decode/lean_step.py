@@ -147,7 +147,8 @@ def product(layer: nn.Module) -> Callable[[Tensor], Tensor]:
 
 def _packed(weight: Tensor) -> Callable[[Tensor, Tensor | None], Tensor]:
     """`[n, out]` of `[n, in]` and a bias, with a copy of the weights in the layout of the library that is quickest with a few rows."""
-    by_mkl = weight.dtype == torch.float32 and weight.numel() >= LARGE and mkl_is_quick() and hasattr(torch.ops.mkl, "_mkl_linear")
+    large = weight.dtype == torch.float32 and weight.numel() >= LARGE
+    by_mkl = large and onednn_is_wide() and mkl_is_quick() and hasattr(torch.ops.mkl, "_mkl_linear")
     lay_out = torch.ops.mkl._mkl_reorder_linear_weight if by_mkl else torch.ops.mkldnn._reorder_linear_weight
     copy: Tensor = lay_out(weight, MKL_ROWS if by_mkl else ONEDNN_ROWS)
     if not by_mkl:
