@@ -181,6 +181,7 @@ def test_the_tests_of_registry_catalogue_contracts_and_docs_pass(tree: Path) -> 
 
 
 @pytest.mark.thorough
+@pytest.mark.rare
 def test_the_kind_is_explained_and_a_new_package_of_it_works(tree: Path) -> None:
     said = run(tree, "-m", "lightrl", "explain", "tutor")
     assert "Which text answers a completion? Subclasses of `lightrl.Tutor`." in said

@@ -28,7 +28,7 @@ def test_the_peak_of_a_run_is_not_that_of_the_larger_process_that_has_started_it
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("kind", ["rollouts", "sft", "dpo", "reward_model"])
+@pytest.mark.parametrize("kind", ["rollouts", "sft", "dpo", pytest.param("reward_model", marks=pytest.mark.rare)])
 def test_a_case_is_measured(kind: str, tmp_path: Path) -> None:
     from benchmarks.speed.bench_cases import Examples, Rollouts
     from benchmarks.speed.bench_lightrl import examples_config, rollout_config, run

@@ -36,6 +36,7 @@ def test_all_that_a_cpu_can_show_is_shown(tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
+@pytest.mark.rare
 def test_a_line_that_fails_is_noted_and_the_next_one_runs(tmp_path: Path) -> None:
     # a file in place of the folder in which the line writes
     (tmp_path / "torchrun").mkdir()

@@ -199,7 +199,7 @@ def test_a_sigterm_before_the_signal_is_taken_over_ends_before_the_first_rollout
         pytest.param("ddp", "second", marks=[pytest.mark.thorough, pytest.mark.rare]),
         pytest.param("deepspeed_stage_2", "first", marks=[pytest.mark.thorough, pytest.mark.rare]),
         pytest.param("ddp", "first", marks=pytest.mark.thorough),
-        pytest.param("deepspeed_stage_2", "second", marks=pytest.mark.thorough),
+        pytest.param("deepspeed_stage_2", "second", marks=[pytest.mark.thorough, pytest.mark.rare]),
     ],
 )
 def test_a_rank_that_fails_ends_all_with_its_message(start: Callable[..., Run], strategy: str, failing: str) -> None:

@@ -17,6 +17,7 @@ LEARNT = re.compile(r"answered right: (\d+)% before, (\d+)% after")
 
 
 @pytest.mark.thorough
+@pytest.mark.rare
 def test_the_cells_train_and_draw(tmp_path: Path) -> None:
     (tmp_path / "cells.py").write_text("\n\n".join("".join(cell["source"]) for cell in CELLS if cell["cell_type"] == "code"))
     settings = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "MPLBACKEND": "agg"}

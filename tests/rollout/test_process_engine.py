@@ -114,7 +114,7 @@ def test_rows_are_those_of_the_embedded_engine(hosted: ProcessEngine, environmen
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.rare), 3])
 def test_rows_do_not_depend_on_the_number_of_workers(workers: int) -> None:
     engine = ProcessEngine(TransformersEngine(12, slice_rows=4), workers=workers)
     try:
@@ -284,7 +284,7 @@ def _trained(policy: PolicySource, engine: Any, environment: Environment) -> tup
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("adapted", [False, True])
+@pytest.mark.parametrize("adapted", [pytest.param(False, marks=pytest.mark.rare), True])
 def test_a_policy_learns_the_same(adapted: bool) -> None:
     base = TinyPolicy(hidden=16, layers=1, heads=2)
     policy: PolicySource = LoraPolicy(base, r=2) if adapted else base

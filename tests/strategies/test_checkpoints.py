@@ -23,6 +23,7 @@ from lightrl.strategies.checkpoint_files import LIST, only_weights
 from lightrl.strategies.checkpoint_io import WholeFileIO
 
 HERE = Path(__file__).parent
+OTHERS = ("auto", "ddp", "deepspeed_stage_1", "deepspeed_stage_2", "deepspeed_stage_3")
 STRATEGIES = [
     "auto",
     *(pytest.param(name, marks=pytest.mark.thorough) for name in ("ddp", "deepspeed_stage_3", "fsdp2")),
@@ -151,6 +152,7 @@ def test_resumed_runs_end_where_the_uninterrupted_one_does(runs: Runs) -> None:
 
 
 @pytest.mark.thorough
+@pytest.mark.parametrize("runs", ["fsdp2", *(pytest.param(name, marks=pytest.mark.rare) for name in OTHERS)], indirect=True)
 def test_weights_alone_are_one_file_that_is_exported_and_not_gone_on_from(runs: Runs) -> None:
     config_of, saver = runs.folder / "light.yaml", {"save_weights_only": True, "every_rollouts": 1}
     light = config(runs.strategy, "light")
@@ -249,6 +251,7 @@ def test_last_takes_nothing_half_written(runs: Runs, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.thorough
+@pytest.mark.rare
 def test_deepspeed_says_which_ranks_and_stage_it_needs(tmp_path: Path) -> None:
     two = Runs("deepspeed_stage_2", tmp_path)
     assert two.lightrl("fit", "whole", "--rollouts", "1").returncode == 0

@@ -169,7 +169,8 @@ def on_two_ranks(strategy: str, folder: str) -> None:
     torch.save(there, f"{folder}/{strategy}.pt")
 
 
-@pytest.mark.parametrize("strategy", [pytest.param("ddp", marks=pytest.mark.thorough), pytest.param("fsdp2", marks=pytest.mark.thorough)])
+@pytest.mark.thorough
+@pytest.mark.parametrize("strategy", [pytest.param("ddp", marks=pytest.mark.rare), "fsdp2"])
 def test_two_ranks_move_bfloat16_weights_as_one_does_and_resume_to_the_bit(strategy: str, tmp_path: Path) -> None:
     script = tmp_path / "ranks.py"
     script.write_text(RANKS)

@@ -11,7 +11,7 @@ import pytest
 @pytest.mark.parametrize(
     ("case", "strategies"),
     [
-        pytest.param("critic alone", ["deepspeed_stage_3"], marks=pytest.mark.thorough),
+        pytest.param("critic alone", ["deepspeed_stage_3"], marks=[pytest.mark.thorough, pytest.mark.rare]),
         pytest.param("shared trunk", ["fsdp2"], marks=pytest.mark.thorough),
         pytest.param("stopped", ["deepspeed_stage_2"], marks=pytest.mark.thorough),
         pytest.param("stopped", ["deepspeed_stage_2_offload"], marks=[pytest.mark.thorough, pytest.mark.rare]),

@@ -103,7 +103,7 @@ def one_node(tmp_path_factory: pytest.TempPathFactory) -> dict[str, torch.Tensor
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("launcher", ["torchrun", "srun"])
+@pytest.mark.parametrize("launcher", ["torchrun", pytest.param("srun", marks=pytest.mark.rare)])
 def test_two_nodes_end_with_the_weights_of_one(one_node: dict[str, torch.Tensor], launcher: str, tmp_path: Path) -> None:
     (tmp_path / "run.yaml").write_text(yaml.safe_dump(RUN))
     port = free_port()

@@ -68,7 +68,7 @@ def test_a_resumed_run_draws_and_learns_exactly_the_rest(make: Any, tmp_path: Pa
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("sampler", ["edge", "replay"])
+@pytest.mark.parametrize("sampler", [pytest.param("edge", marks=pytest.mark.rare), "replay"])
 def test_two_processes_draw_each_prompt_once_and_remember_the_same(sampler: str, tmp_path: Path) -> None:
     script = Path(__file__).with_name("two_ranks_curriculum.py")
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "MASTER_ADDR": "127.0.0.1"}

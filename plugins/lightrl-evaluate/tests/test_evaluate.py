@@ -65,6 +65,7 @@ def tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.thorough
+@pytest.mark.rare
 def test_the_scores_are_those_of_lm_eval_by_hand(lightrl: Callable[..., Any], tasks: Path, tmp_path: Path) -> None:
     from lm_eval.evaluator import simple_evaluate
     from lm_eval.tasks import TaskManager

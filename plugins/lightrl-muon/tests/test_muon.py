@@ -142,7 +142,7 @@ def test_a_critic_has_its_own_rate() -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("strategy", ["ddp", "fsdp2"])
+@pytest.mark.parametrize("strategy", [pytest.param("ddp", marks=pytest.mark.rare), "fsdp2"])
 def test_two_ranks_end_near_one_process(strategy: str, tmp_path: Path) -> None:
     """Newton-Schulz rounds to bfloat16, and enlarges what is small beside the largest singular value, rounding too."""
     start = {name: p.detach().clone() for name, p in saved(tmp_path).model.named_parameters()}

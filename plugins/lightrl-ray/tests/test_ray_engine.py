@@ -116,7 +116,7 @@ def test_rows_are_those_of_the_embedded_engine(hosted: RayEngine) -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("actors", [1, 2])
+@pytest.mark.parametrize("actors", [pytest.param(1, marks=pytest.mark.rare), 2])
 def test_rows_do_not_depend_on_the_number_of_actors(cluster: str, actors: int) -> None:
     engine = RayEngine(TransformersEngine(12, slice_rows=4), actors=actors, address=cluster)
     try:
@@ -144,6 +144,7 @@ def test_an_actor_that_falls_is_replaced_and_nothing_changes(
 
 
 @pytest.mark.thorough
+@pytest.mark.rare
 def test_an_exception_comes_back_with_its_place(hosted: RayEngine, folder: Path) -> None:
     rollouts = rollouts_with(POLICY, hosted)
     (folder / "fail").touch()
@@ -339,6 +340,7 @@ for cluster in (one, other):
 
 
 @pytest.mark.thorough
+@pytest.mark.rare
 def test_what_ends_ray_after_the_trainer_stays_as_long_as_ray_does() -> None:
     done = subprocess.run([sys.executable, "-c", OWN], capture_output=True, text=True, timeout=300, check=False)
     assert done.stdout.splitlines() == ["1", "0"], done.stderr
@@ -358,6 +360,7 @@ for cluster in clusters:
 
 
 @pytest.mark.thorough
+@pytest.mark.rare
 def test_a_machine_that_is_too_small_says_so_to_every_engine() -> None:
     # in a process of its own, which has no connection yet
     done = subprocess.run([sys.executable, "-c", TOO_SMALL], capture_output=True, text=True, timeout=300, check=False)

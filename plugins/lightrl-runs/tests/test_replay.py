@@ -171,6 +171,7 @@ def test_episodes_with_rewards_of_turns_and_failures(run: Callable[..., Path], l
 
 
 @pytest.mark.thorough
+@pytest.mark.rare
 def test_two_ranks_in_one_process_and_in_two(
     write: Callable[..., Path], config: dict[str, Any], lightrl: Callable[..., Any], tmp_path: Path
 ) -> None:

@@ -35,10 +35,11 @@ from lightrl.policy.weights import TrainerWeights
 PLUGINS = Path(__file__).parents[2]
 KINDS = {"vllm": ("VLLMEngine", "--gpu-memory-utilization"), "sglang": ("SGLangEngine", "--mem-fraction-static")}
 """Of each kind of server its engine, and the option for the share of the memory."""
-FURTHER = (("sglang", "folder"), ("vllm", "adapters"), ("sglang", "adapters"))
+RARE = (("sglang", "folder"), ("vllm", "adapters"))
 CASES = [
     pytest.param(("vllm", "folder"), id="vllm-folder"),
-    *(pytest.param(case, id="-".join(case), marks=pytest.mark.thorough) for case in FURTHER),
+    pytest.param(("sglang", "adapters"), id="sglang-adapters", marks=pytest.mark.thorough),
+    *(pytest.param(case, id="-".join(case), marks=[pytest.mark.thorough, pytest.mark.rare]) for case in RARE),
 ]
 SHARE = f"{0.9e9 / psutil.virtual_memory().total:.6f}"
 """Well above what the process of the server takes without it."""

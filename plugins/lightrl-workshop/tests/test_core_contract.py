@@ -83,6 +83,7 @@ def test_contract(case: Case, tmp_path: Path) -> None:
 
 # each check starts processes, which takes some seconds
 @pytest.mark.thorough
+@pytest.mark.rare
 @pytest.mark.parametrize("case", marked(HOSTED), ids=str)
 def test_contract_of_hosted_engines(case: Case, tmp_path: Path) -> None:
     case.run(tmp_path)
