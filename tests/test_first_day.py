@@ -189,6 +189,7 @@ def test_a_day_with_the_command(day: Day) -> None:
 
 
 @pytest.mark.thorough
+@pytest.mark.rare
 def test_a_day_with_a_script(day: Day) -> None:
     day.as_a_script()
 

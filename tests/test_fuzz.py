@@ -72,6 +72,7 @@ for _, mutation, outcome in fuzz._tried(mutations, scratch, jobs=1):
 
 
 @pytest.mark.thorough
+@pytest.mark.rare
 def test_a_fault_is_found(tmp_path: Path) -> None:
     settings = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
     done = subprocess.run([sys.executable, "-c", FAULTY], cwd=tmp_path, env=settings, capture_output=True, text=True, check=False)

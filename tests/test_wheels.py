@@ -139,6 +139,7 @@ def test_a_source_distribution_has_no_tests(wheels: Path, tmp_path: Path, projec
 
 
 @pytest.mark.thorough
+@pytest.mark.rare
 def test_a_type_checker_sees_the_parts_of_a_plugin(empty: Any) -> None:
     (empty.folder / "mine.py").write_text("from lightrl_ppo import DualClip\n\nreveal_type(DualClip)\nDualClip(cap='two')\n")
     done = empty.run("-m", "mypy", "--python-executable", str(empty.python), "--config-file=", "--follow-imports=silent", "mine.py")

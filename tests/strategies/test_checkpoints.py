@@ -26,8 +26,8 @@ HERE = Path(__file__).parent
 OTHERS = ("auto", "ddp", "deepspeed_stage_1", "deepspeed_stage_2", "deepspeed_stage_3")
 STRATEGIES = [
     "auto",
-    *(pytest.param(name, marks=pytest.mark.thorough) for name in ("ddp", "deepspeed_stage_3", "fsdp2")),
-    *(pytest.param(name, marks=[pytest.mark.thorough, pytest.mark.rare]) for name in ("deepspeed_stage_1", "deepspeed_stage_2")),
+    *(pytest.param(name, marks=pytest.mark.thorough) for name in ("deepspeed_stage_3", "fsdp2")),
+    *(pytest.param(name, marks=[pytest.mark.thorough, pytest.mark.rare]) for name in ("ddp", "deepspeed_stage_1", "deepspeed_stage_2")),
 ]
 
 

@@ -74,6 +74,7 @@ def test_pip_installs_each_in_editable_form(made: Path, tmp_path: Path, new_envi
 
 
 @pytest.mark.thorough
+@pytest.mark.rare
 def test_a_run_with_each_config(packages: Any, tmp_path: Path) -> None:
     words = {module(kind): [*QUIET, "--rollouts", "1"] for kind in KIND_NAMES if kind != COMMAND}
     words["try_objective"] = [*QUIET, "--trainer.max_steps", "1"]

@@ -61,7 +61,7 @@ def same_weights(one: Path, two: Path) -> None:
 @pytest.mark.parametrize(
     "strategy",
     [
-        pytest.param("ddp", marks=pytest.mark.thorough),
+        pytest.param("ddp", marks=[pytest.mark.thorough, pytest.mark.rare]),
         pytest.param("deepspeed_stage_2", marks=[pytest.mark.thorough, pytest.mark.rare]),
         pytest.param("deepspeed_stage_3", marks=[pytest.mark.thorough, pytest.mark.rare]),
         pytest.param("fsdp2", marks=pytest.mark.thorough),

@@ -164,10 +164,12 @@ def built_or_refused(names: str, pair: dict[str, type[Any]]) -> Algorithm | None
     return None
 
 
+LONG = ("advantage", "clip", "entropy", "ratio", "sampler")
+"""Slots whose pairs take half a minute and more."""
+
+
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    "one", [pytest.param(one, marks=pytest.mark.rare if one in ("advantage", "clip", "sampler") else []) for one in list(SLOTS)[:-1]]
-)
+@pytest.mark.parametrize("one", [pytest.param(one, marks=pytest.mark.rare if one in LONG else []) for one in list(SLOTS)[:-1]])
 @pytest.mark.filterwarnings("ignore")
 def test_pairs(one: str) -> None:
     """Of one slot's parts with all parts of the slots after it."""
