@@ -20,8 +20,8 @@ WALK = ROOT / "lightrl" / "training" / "online" / "policy_optimization.py"
 CHAIN = (WALK, ROOT / "lightrl" / "training" / "policy_module.py")
 """The files of the classes that the module of online training is made of."""
 LIMITS = {
-    "lines of lightrl": 36_169,
-    "lines of lightrl and plugins": 63_587,
+    "lines of lightrl": 36_166,
+    "lines of lightrl and plugins": 63_584,
     "files of lightrl": 296,
     "files of lightrl under 50 lines": 41,
     "files over 300 lines": 0,

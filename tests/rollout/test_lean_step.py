@@ -140,7 +140,6 @@ def test_products_are_those_of_the_layer(kind: str, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(lean_step, "mkl_is_quick", lambda: intel)
     if intel:
         monkeypatch.setattr(lean_step, "_few_rows", None)
-        monkeypatch.setattr(lean_step, "LARGE", 0)
     if kind == "Intel by oneDNN":
         monkeypatch.setattr(torch.ops, "mkl", None)
     if kind == "Intel with AVX2":

@@ -37,8 +37,6 @@ ONEDNN_ROWS, MKL_ROWS = 32, 128
 """Rows for which each library lays a copy out; with fewer, MKL's are as quick as copies for just as many."""
 SMALL = 2**16
 """Numbers of a weight up to which it is quickest as it is: caches hold it, and neither a copy nor columns gain anything."""
-LARGE = 2**18
-"""Numbers of a weight from which MKL has the copy, where it is quick."""
 LARGE_HEAD = 16_384
 """Tokens of a vocabulary from which a copy of its head is made."""
 
@@ -147,8 +145,7 @@ def product(layer: nn.Module) -> Callable[[Tensor], Tensor]:
 
 def _packed(weight: Tensor) -> Callable[[Tensor, Tensor | None], Tensor]:
     """`[n, out]` of `[n, in]` and a bias, with a copy of the weights in the layout of the library that is quickest with a few rows."""
-    large = weight.dtype == torch.float32 and weight.numel() >= LARGE
-    by_mkl = large and onednn_is_wide() and mkl_is_quick() and hasattr(torch.ops.mkl, "_mkl_linear")
+    by_mkl = weight.dtype == torch.float32 and onednn_is_wide() and mkl_is_quick() and hasattr(torch.ops.mkl, "_mkl_linear")
     lay_out = torch.ops.mkl._mkl_reorder_linear_weight if by_mkl else torch.ops.mkldnn._reorder_linear_weight
     copy: Tensor = lay_out(weight, MKL_ROWS if by_mkl else ONEDNN_ROWS)
     if not by_mkl:
